@@ -1,0 +1,131 @@
+"""Methods on the graph of memories."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypedDict, cast
+
+from pydantic import Field
+
+from daemon import shapes
+from daemon.parts import Parts
+from daemon.shapes import NeighbourShape
+from daemon.wire import Cleared, Id, Method
+from storage import graph
+from storage.model import MAX_EDGE_WEIGHT
+from storage.remember import CONNECT_WEIGHT
+
+
+class PairParams(Cleared):
+    """Two memories."""
+
+    a: Id
+    b: Id
+    request_id: str | None = Field(default=None, max_length=128)
+
+
+class ConnectParams(PairParams):
+    """An edge by hand."""
+
+    weight: float = Field(
+        default=CONNECT_WEIGHT, gt=0, le=MAX_EDGE_WEIGHT, description="Added to what is there, at most 10."
+    )
+    label: str = Field(default="", description="What the edge means.")
+
+
+class NeighborsParams(Cleared):
+    """One memory."""
+
+    id: Id
+
+
+class EdgeShape(TypedDict):
+    """The edge after `connect`."""
+
+    a: str
+    b: str
+    kind: str
+    weight: float
+    label: str
+
+
+class Disconnected(TypedDict):
+    """The pair whose edge is gone."""
+
+    a: str
+    b: str
+    disconnected: bool
+
+
+class Neighbors(TypedDict):
+    """The memories around one, strongest edge first."""
+
+    neighbors: list[NeighbourShape]
+
+
+class GraphStats(TypedDict):
+    """The graph in numbers."""
+
+    nodes: int
+    edges: int
+    by_kind: dict[str, int]
+    mean_degree: float
+    median_degree: float
+    max_degree: int
+    isolated: int
+    strongest: list[dict[str, Any]]
+
+
+async def connect(parts: Parts, params: ConnectParams) -> EdgeShape:
+    """Join two memories of one scope by hand."""
+    fields = (await parts.embedding.run(parts.gate.admit, {"label": params.label})).fields
+
+    def do() -> EdgeShape:
+        now = parts.clock.now()
+        edge = graph.connect(parts.stores, params.a, params.b, params.weight, fields["label"], now, params.clearance)
+        return {"a": edge.a, "b": edge.b, "kind": edge.kind, "weight": round(edge.weight, 4), "label": edge.label}
+
+    return await parts.lane.run(do)
+
+
+async def disconnect(parts: Parts, params: PairParams) -> Disconnected:
+    """Remove the edge of a pair."""
+    await parts.lane.run(graph.disconnect, parts.stores, params.a, params.b, params.clearance)
+    return {"a": params.a, "b": params.b, "disconnected": True}
+
+
+async def neighbors(parts: Parts, params: NeighborsParams) -> Neighbors:
+    """The memories around one."""
+    found = await parts.lane.run(graph.neighbours, parts.stores, params.id, parts.clock.now(), params.clearance)
+    return {"neighbors": [shapes.neighbour(one) for one in found]}
+
+
+async def graph_stats(parts: Parts, params: Cleared) -> GraphStats:
+    """The graph in numbers."""
+    numbers = await parts.lane.run(graph.statistics, parts.stores, parts.clock.now(), params.clearance)
+    return cast("GraphStats", numbers)
+
+
+METHODS: Final = (
+    Method("connect", "graph", ConnectParams, EdgeShape, connect, True, "Join two memories.", ("a", "b")),
+    Method(
+        "disconnect",
+        "graph",
+        PairParams,
+        Disconnected,
+        disconnect,
+        True,
+        "Remove the edge between two memories.",
+        ("a", "b"),
+    ),
+    Method(
+        "neighbors",
+        "graph",
+        NeighborsParams,
+        Neighbors,
+        neighbors,
+        False,
+        "Show what a memory is connected to.",
+        ("id",),
+    ),
+    Method("graph_stats", "graph", Cleared, GraphStats, graph_stats, False, "Show the graph in numbers."),
+)

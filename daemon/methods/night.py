@@ -1,0 +1,179 @@
+"""Methods on the scheduled work: what runs when, what it did, and taking it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypedDict
+
+from pydantic import Field
+
+from daemon import shapes
+from daemon.methods.filters import read_scope
+from daemon.parts import Parts
+from daemon.shapes import RunShape
+from daemon.wire import Empty, Instant, Method, Params, Share, format_instant, validated
+from jobs.table import JOBS, RECORDED, RUNNABLE
+from storage.errors import Invalid
+
+JobName = Literal[RUNNABLE]  # type: ignore[valid-type]
+RecordedName = Literal[RECORDED]  # type: ignore[valid-type]
+
+
+class RunJobParams(Params):
+    """Which job to run, and how."""
+
+    name: JobName = Field(description="A job, or `night` for all of a night in order.")
+    dry_run: bool = Field(default=False, description="Report what it would do and change nothing.")
+    wait: bool = Field(default=True, description="Answer when it is done.")
+    at: Instant | None = Field(default=None, description="As of this instant; only with dry_run.")
+    scope: str = Field(default="*", description="Only this scope and those below it; for `decay`.")
+    params: dict[str, Any] = Field(default={}, description="Of `decay`: only = expired|decayed, threshold.")
+
+
+class DecayParams(Params):
+    """The params of a `decay` by hand."""
+
+    only: Literal["expired", "decayed"] | None = None
+    threshold: Share | None = None
+
+
+class RunsParams(Params):
+    """Which runs to show."""
+
+    job: RecordedName | None = Field(default=None, description="Only runs of this job.")
+    limit: int = Field(default=20, ge=1, le=500, description="How many, newest first.")
+
+
+class UndoParams(Params):
+    """Which run to take back."""
+
+    run_id: str = Field(min_length=1, max_length=128, description="As `runs` shows it.")
+
+
+class JobShape(TypedDict):
+    """A job and its last run."""
+
+    name: str
+    about: str
+    schedule: str
+    next_run: str | None
+    last_run: str | None
+    last_outcome: str | None
+    running: bool
+
+
+class Jobs(TypedDict):
+    """Every job; `paused` holds scheduled runs back."""
+
+    jobs: list[JobShape]
+    paused: bool
+
+
+class Ran(TypedDict):
+    """What a run did, or would do."""
+
+    run_id: str
+    job: str
+    dry_run: bool
+    outcome: str | None
+    reason: str | None
+    counts: dict[str, int]
+    examples: list[dict[str, Any]]
+    took_s: float | None
+    steps: list[RunShape]
+
+
+class Runs(TypedDict):
+    """Runs, newest first."""
+
+    runs: list[RunShape]
+
+
+class UndoneShape(TypedDict):
+    """The undoing run, what came back, and what was left since it had changed or is gone."""
+
+    run_id: str
+    restored: list[str]
+    left: list[str]
+
+
+class Paused(TypedDict):
+    """Whether scheduled runs are held back."""
+
+    paused: bool
+
+
+async def jobs(parts: Parts, params: Empty) -> Jobs:
+    """Every job with its schedule and its last run."""
+    del params
+    return await parts.lane.run(_jobs, parts)
+
+
+def _jobs(parts: Parts) -> Jobs:
+    shown: list[JobShape] = []
+    for name in RUNNABLE:
+        last = parts.stores.ledger.last_run(name)
+        shown.append({
+            "name": name, "about": JOBS[name].about if name in JOBS else "all of a night in order",
+            "schedule": getattr(parts.config.schedule, name, ""), "next_run": format_instant(parts.next_runs().get(name)),
+            "last_run": None if last is None else format_instant(last.started_at),
+            "last_outcome": None if last is None else last.outcome, "running": parts.runner.is_active(name),
+        })  # fmt: skip
+    return {"jobs": shown, "paused": parts.runner.paused}
+
+
+async def run_job(parts: Parts, params: RunJobParams, progress: Callable[[dict[str, Any]], None] | None = None) -> Ran:
+    """Run a job by hand; it is never held back by a pause, a cooldown or a minimum gap."""
+    if params.at is not None and not params.dry_run:
+        raise Invalid("`at` is only for a dry run.", hint=f"dreamctl run {params.name} --dry-run --at ...", field="at")
+    checked = validated(DecayParams, params.params) if params.name == "decay" else validated(Empty, params.params)
+    if params.scope != "*" and params.name != "decay":
+        raise Invalid("`scope` is only for decay.", hint=f"dreamctl run {params.name}", field="scope")
+    run = await parts.runner.run(
+        params.name, trigger="manual", dry_run=params.dry_run, wait=params.wait, at=params.at, scope=read_scope(params.scope),
+        parameters=checked.model_dump(exclude_none=True), listener=progress,
+    )  # fmt: skip
+    steps = await parts.lane.run(parts.stores.ledger.steps_of, run.id)
+    shape = shapes.run(run)
+    return {
+        "run_id": run.id, "job": run.job, "dry_run": run.dry_run, "outcome": run.outcome, "reason": run.reason,
+        "counts": run.counts, "examples": run.examples, "took_s": shape["took_s"], "steps": [shapes.run(step) for step in steps],
+    }  # fmt: skip
+
+
+async def runs(parts: Parts, params: RunsParams) -> Runs:
+    """What the last runs did, by count and by example."""
+    found = await parts.lane.run(lambda: parts.stores.ledger.runs(job=params.job, limit=params.limit))
+    return {"runs": [shapes.run(run) for run in found]}
+
+
+async def undo(parts: Parts, params: UndoParams) -> UndoneShape:
+    """Take back what a run changed, except what was changed since."""
+    run, restored, left = await parts.runner.undo(params.run_id)
+    return {"run_id": run.id, "restored": restored, "left": left}
+
+
+async def pause_jobs(parts: Parts, params: Empty) -> Paused:
+    """Hold scheduled runs back; it survives restarts, and `run_job` still works."""
+    del params
+    parts.runner.pause(paused=True)
+    return {"paused": True}
+
+
+async def resume_jobs(parts: Parts, params: Empty) -> Paused:
+    """Let scheduled runs go again."""
+    del params
+    parts.runner.pause(paused=False)
+    return {"paused": False}
+
+
+METHODS: Final = (
+    Method("jobs", "night", Empty, Jobs, jobs, False, "Show every job, its schedule and its last run."),
+    Method(
+        "run_job", "night", RunJobParams, Ran, run_job, True, "Run a job or the night now.", ("name",), streams=True
+    ),
+    Method("runs", "night", RunsParams, Runs, runs, False, "Show what the last runs did."),
+    Method("undo", "night", UndoParams, UndoneShape, undo, True, "Take back what a run changed.", ("run_id",)),
+    Method("pause_jobs", "night", Empty, Paused, pause_jobs, True, "Hold scheduled runs back."),
+    Method("resume_jobs", "night", Empty, Paused, resume_jobs, True, "Let scheduled runs go again."),
+)

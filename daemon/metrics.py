@@ -1,0 +1,274 @@
+"""Every metric, declared once. Labels come from closed sets only, and every label set exists from the start.
+
+Counters move as things happen; gauges that speak of the store, of "today" or of "last" are read from the durable state at
+each scrape, so that they survive a restart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from daemon import __version__
+from daemon.methods.read import forgotten_at
+from daemon.parts import Parts
+from jobs.table import JOBS, RECORDED, RUNNABLE
+from storage.errors import KINDS
+from storage.ledger import Run
+from storage.model import DAY, EDGE_KINDS, HEATS, TIERS
+from storage.redact import KINDS as REDACTION_KINDS
+from storage.synapses import faded
+
+RPC_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+JOB_BUCKETS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
+WEIGHT_BUCKETS: Final = (0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5, 7.5, 10)
+RETENTION_BUCKETS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
+HIT_BUCKETS: Final = (0, 1, 2, 3, 5, 10, 20, 50, 200)
+WITHIN: Final = {"1d": 1.0, "7d": 7.0, "30d": 30.0}
+REASONS: Final = ("request", "superseded", "hard", "decayed", "expired", "purged")
+OUTCOMES: Final = ("changed", "unchanged", "skipped", "cancelled", "failed")
+SUCCESSES: Final = ("changed", "unchanged")
+#: Which changes each job can report, so that every label set exists from the start.
+CHANGES_OF: Final = {
+    "hebbian": ("pairs", "accesses"),
+    "dream": ("linked", "settled", "skipped"),
+    "prune": ("pruned", "skipped"),
+    "demote": ("to_hot", "to_warm", "to_cold", "to_long", "to_short", "skipped"),
+    "decay": ("expired", "decayed", "deferred", "skipped"),
+    "purge": ("purged", "skipped"),
+    "vacuum": ("vacuumed",),
+    "scrub": ("scrubbed",),
+    "undo": ("restored", "left"),
+}
+
+
+class Snapshot(NamedTuple):
+    """What the store says at one scrape; read in the lane."""
+
+    memories: Mapping[tuple[str, str], int]
+    bin: int
+    edges: Mapping[str, int]
+    weights: list[float]
+    retention: list[float]
+    fading: Mapping[str, int]
+    store_bytes: int
+    last_success: Mapping[str, float]
+    spent: Mapping[str, int]
+
+
+class Metrics:
+    """The registry of one daemon."""
+
+    def __init__(self, methods: Iterable[str], *, engine: str, embedder: str) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self._declare_events(tuple(methods))
+        self._declare_state()
+        build = Gauge(
+            "dreamd_build_info", "What runs here; always 1.", ["version", "engine", "embedder"], registry=self.registry
+        )
+        build.labels(__version__, engine, embedder).set(1)
+        self._histograms = _Histograms()
+        self.registry.register(self._histograms)
+        ProcessCollector(namespace="", registry=self.registry)
+
+    def observe_request(self, method: str, outcome: str, seconds: float) -> None:
+        """Count one answered request."""
+        self._requests.labels(method, outcome).inc()
+        self._request_seconds.labels(method).observe(seconds)
+
+    def observe_run(self, run: Run) -> None:
+        """Count one finished run; a dry run counts nowhere."""
+        if run.dry_run:
+            return
+        self._runs.labels(run.job, run.outcome or "failed").inc()
+        self._run_seconds.labels(run.job).observe(max((run.ended_at or run.started_at) - run.started_at, 0.0))
+        for change, count in run.counts.items():
+            if change in CHANGES_OF.get(run.job, ()) and count:
+                self._changes.labels(run.job, change).inc(count)
+        for reason in ("decayed", "expired", "purged"):
+            self._forgotten.labels(reason).inc(run.counts.get(reason, 0) if run.job in JOBS else 0)
+        if run.job == "undo":
+            self._restored.inc(run.counts.get("restored", 0))
+
+    def observe_missed(self, job: str) -> None:
+        """Count a scheduled run that did not take place in time."""
+        self._missed.labels(job).inc()
+
+    async def render(self, parts: Parts, accept: str) -> tuple[bytes, str]:
+        """The exposition text in the format that the scraper accepts, and its content type."""
+        self._take(parts)
+        snapshot = await parts.lane.run(_snapshot, parts)
+        self._show(snapshot, parts)
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
+
+    def _declare_events(self, methods: tuple[str, ...]) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"dreamd_{name}", text, labels, registry=self.registry)
+
+        self._requests = counter("rpc_requests", "Requests answered.", "method", "outcome")
+        self._request_seconds = Histogram(
+            "dreamd_rpc_duration_seconds",
+            "Time to answer a request.",
+            ["method"],
+            buckets=RPC_BUCKETS,
+            registry=self.registry,
+        )
+        self._runs = counter("job_runs", "Runs that ended.", "job_name", "outcome")
+        self._run_seconds = Histogram(
+            "dreamd_job_duration_seconds",
+            "Time that a run took.",
+            ["job_name"],
+            buckets=JOB_BUCKETS,
+            registry=self.registry,
+        )
+        self._changes = counter("job_changes", "What runs changed.", "job_name", "change")
+        self._missed = counter("job_missed", "Scheduled runs that did not take place in time.", "job_name")
+        self._forgotten = counter("forgotten", "Memories that left the live ones.", "reason")
+        self._restored = counter("restored", "Memories that came back.")
+        self._redactions = counter("redactions", "Secrets masked at the write gate.", "kind")
+        self._hits = Histogram(
+            "dreamd_recall_hits", "Hits a recall returned.", buckets=HIT_BUCKETS, registry=self.registry
+        )
+        for method in (*methods, "unknown"):
+            self._request_seconds.labels(method)
+            for outcome in ("ok", *(kind.kind for kind in KINDS)):
+                self._requests.labels(method, outcome)
+        for job in RECORDED:
+            self._run_seconds.labels(job)
+            for outcome in OUTCOMES:
+                self._runs.labels(job, outcome)
+        for job in RUNNABLE:
+            self._missed.labels(job)
+        for job, changes in CHANGES_OF.items():
+            for change in changes:
+                self._changes.labels(job, change)
+        for reason in REASONS:
+            self._forgotten.labels(reason)
+        for kind in REDACTION_KINDS:
+            self._redactions.labels(kind)
+
+    def _declare_state(self) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"dreamd_{name}", text, labels, registry=self.registry)
+
+        self._memories = gauge("memories", "Live memories.", "tier", "heat")
+        self._bin = gauge("memories_bin", "Superseded and forgotten memories that can still come back.")
+        self._edges = gauge("edges", "Edges, masked ones too.", "kind")
+        self._fading = gauge(
+            "fading", "Memories that will be forgotten within this time if nobody uses them.", "within"
+        )
+        self._last_success = gauge(
+            "job_last_success_timestamp_seconds", "When a job last ended well; 0 = never.", "job_name"
+        )
+        self._next_run = gauge(
+            "job_next_run_timestamp_seconds", "When a job runs next by schedule; 0 = not scheduled.", "job_name"
+        )
+        self._spend_today = gauge("llm_spend_today_usd", "Settled today, from the ledger.")
+        self._reserved = gauge("llm_reserved_usd", "Reserved today and not settled yet.")
+        self._cap = gauge("llm_cap_usd", "The most that may be spent a day.")
+        self._resets = gauge("llm_cap_resets_timestamp_seconds", "When the next day of spending begins.")
+        self._learn = gauge("learn_buffer_size", "Co-activations and accesses that wait to be stored.")
+        self._store_up = gauge("store_up", "Whether the store can be written.")
+        self._store_bytes = gauge("store_bytes", "Bytes on disk, as allocated.")
+        self._last_write = gauge(
+            "last_write_timestamp_seconds", "When a write was last acknowledged; 0 = not since the start."
+        )
+
+    def _take(self, parts: Parts) -> None:
+        """Move what handlers counted into the counters."""
+        counts = parts.counts
+        for kind, count in counts.redactions.items():
+            self._redactions.labels(kind if kind in REDACTION_KINDS else "own").inc(count)
+        for reason, count in counts.forgotten.items():
+            self._forgotten.labels(reason).inc(count)
+        for hits in counts.recall_hits:
+            self._hits.observe(hits)
+        self._restored.inc(counts.restored)
+        counts.redactions.clear()
+        counts.forgotten.clear()
+        counts.recall_hits.clear()
+        counts.restored = 0
+
+    def _show(self, snapshot: Snapshot, parts: Parts) -> None:
+        for tier in TIERS:
+            for heat in HEATS:
+                self._memories.labels(tier, heat).set(snapshot.memories.get((tier, heat), 0))
+        self._bin.set(snapshot.bin)
+        for kind in EDGE_KINDS:
+            self._edges.labels(kind).set(snapshot.edges.get(kind, 0))
+        for within in WITHIN:
+            self._fading.labels(within).set(snapshot.fading[within])
+        next_runs = parts.next_runs()
+        for job in RUNNABLE:
+            self._last_success.labels(job).set(snapshot.last_success.get(job, 0.0))
+            self._next_run.labels(job).set(next_runs.get(job, 0.0))
+        self._spend_today.set(snapshot.spent.get("settled", 0) / 1e6)
+        self._reserved.set(snapshot.spent.get("reserved", 0) / 1e6)
+        self._cap.set(parts.config.spend.cap_usd_per_day)
+        self._resets.set(_next_day(parts))
+        self._learn.set(len(parts.learn))
+        self._store_up.set(not parts.stores.damage)
+        self._store_bytes.set(snapshot.store_bytes)
+        self._last_write.set(parts.counts.last_write_at)
+        self._histograms.weights, self._histograms.retention = snapshot.weights, snapshot.retention
+
+
+class _Histograms(Collector):
+    """Histograms of what is there now, not of what happened: computed anew at each scrape."""
+
+    def __init__(self) -> None:
+        self.weights: list[float] = []
+        self.retention: list[float] = []
+
+    def collect(self) -> Iterable[HistogramMetricFamily]:
+        """Both histograms."""
+        yield _histogram("dreamd_edge_weight", "Weights of the live edges now.", self.weights, WEIGHT_BUCKETS)
+        yield _histogram(
+            "dreamd_retention", "Retention of the live short-term memories now.", self.retention, RETENTION_BUCKETS
+        )
+
+
+def _histogram(name: str, text: str, values: list[float], bounds: tuple[float, ...]) -> HistogramMetricFamily:
+    row = np.sort(np.array(values, float))
+    buckets = [(str(float(bound)), float(np.searchsorted(row, bound, side="right"))) for bound in bounds]
+    family = HistogramMetricFamily(name, text)
+    family.add_metric([], [*buckets, ("+Inf", float(len(row)))], float(row.sum()))
+    return family
+
+
+def _snapshot(parts: Parts) -> Snapshot:
+    stores, now = parts.stores, parts.clock.now()
+    rows = list(stores.catalogue.rows())
+    short = [row for row in rows if row.tier == "short"]
+    ends = [end for end in (forgotten_at(parts, row) for row in rows) if end is not None]
+    edges = [edge for _, edge in stores.synapses.every()]
+    day = datetime.fromtimestamp(now, parts.config.spend.zone).date().isoformat()
+    successes = {job: stores.ledger.last_run(job, outcomes=SUCCESSES) for job in RUNNABLE}
+    return Snapshot(
+        memories=Tally((row.tier, row.heat) for row in rows),
+        bin=stores.catalogue.gone_count,
+        edges=Tally(edge.kind for edge in edges),
+        weights=[faded(edge, now, stores.awake) for edge in edges],
+        retention=list(parts.retention.of_rows(short, now, stores.awake)),
+        fading={within: sum(end <= now + days * DAY for end in ends) for within, days in WITHIN.items()},
+        store_bytes=stores.engine.disk_bytes(),
+        last_success={job: run.ended_at or run.started_at for job, run in successes.items() if run is not None},
+        spent=stores.ledger.spent_micro_usd(day),
+    )
+
+
+def _next_day(parts: Parts) -> float:
+    """The next local midnight in the zone of the cap, which a day of 23 or 25 hours may precede."""
+    zone = parts.config.spend.zone
+    tomorrow = datetime.fromtimestamp(parts.clock.now(), zone).date() + timedelta(days=1)
+    return datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=zone).timestamp()

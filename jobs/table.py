@@ -1,0 +1,43 @@
+"""Every job, and the order of the night.
+
+To add a job: one file with `plan` and `run`, one line here; its name is then a route, a flag, a label and a config key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from jobs import decay, demote, dream, hebbian, prune, purge, scrub, vacuum
+from jobs.context import Context, Report
+
+
+class Job(NamedTuple):
+    """A job as the runner knows it; `deadline` in seconds."""
+
+    name: str
+    run: Callable[[Context], Report]
+    deadline: float
+    about: str
+
+
+JOBS: Final = {
+    job.name: job
+    for job in (
+        Job("hebbian", hebbian.run, 300, "fold what recalls taught into edges and access counts"),
+        Job("dream", dream.run, 1800, "replay memories, link the near, let emotions settle"),
+        Job("prune", prune.run, 600, "drop edges that have faded"),
+        Job("demote", demote.run, 600, "move heat and tier by use"),
+        Job("decay", decay.run, 600, "move expired and faded memories to the bin"),
+        Job("purge", purge.run, 600, "erase what is past its time in the bin"),
+        Job("vacuum", vacuum.run, 600, "give back the room of deleted points"),
+        Job("scrub", scrub.run, 600, "leave no byte of what was erased for good"),
+    )
+}
+
+NIGHT: Final = ("hebbian", "dream", "prune", "demote", "decay", "purge")
+
+#: What `run_job` takes and `job_name` may say.
+RUNNABLE: Final = (*JOBS, "night")
+#: Recorded beside jobs, never run by name.
+RECORDED: Final = (*RUNNABLE, "undo")

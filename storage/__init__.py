@@ -1,0 +1,1 @@
+"""What is kept, and how it is found: the stores over Qdrant, the write gate, recall. No clock, no LLM, no schedule."""

@@ -1,0 +1,149 @@
+"""Changes that a run makes: checked, journalled, applied in small batches, and taken back by their images.
+
+A plan holds what it saw (`seq` of a memory, the edge as it was). `apply` re-checks that in the lane at the moment of
+writing: whatever changed since is skipped and counted. The before-images are committed before the batch is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from storage.catalogue import Catalogue
+from storage.ledger import Entry, Ledger
+from storage.memories import Memories
+from storage.model import Memory, Synapse
+from storage.records import Records
+from storage.synapses import Synapses
+
+BATCH: Final = 256
+
+
+class Patch(NamedTuple):
+    """Set fields of a memory that is still at `seq`."""
+
+    memory: str
+    seq: int
+    fields: Mapping[str, Any]
+
+
+class Move(NamedTuple):
+    """Set the fields that decide where a memory lives; `op` names it: forget, expire, restore or supersede."""
+
+    memory: str
+    seq: int
+    fields: Mapping[str, Any]
+    op: str
+
+
+class Erase(NamedTuple):
+    """Remove a memory with its edges and versions for good; this alone cannot be taken back."""
+
+    memory: str
+    seq: int
+
+
+class Edge(NamedTuple):
+    """Turn the edge at `key` from `before` to `after`; None = there is none."""
+
+    key: str
+    before: Synapse | None
+    after: Synapse | None
+    scope: str
+
+
+Change = Patch | Move | Erase | Edge
+
+
+@dataclass(slots=True)
+class Applied:
+    """What was done, and what was skipped since it had changed meanwhile."""
+
+    done: list[Change] = field(default_factory=list)
+    skipped: list[Change] = field(default_factory=list)
+
+    def extend(self, other: Applied) -> None:
+        """Add what a later batch did."""
+        self.done += other.done
+        self.skipped += other.skipped
+
+
+class Changer:
+    """Applies changes to one store. All calls are made in the lane."""
+
+    def __init__(
+        self, catalogue: Catalogue, memories: Memories, synapses: Synapses, records: Records, ledger: Ledger
+    ) -> None:
+        self._catalogue = catalogue
+        self._memories = memories
+        self._synapses = synapses
+        self._records = records
+        self._ledger = ledger
+
+    def apply(self, run: str | None, changes: Sequence[Change], now: float) -> Applied:
+        """Make the changes that still fit; without a run (the learning flush) they are not journalled."""
+        applied = Applied()
+        for change in changes:
+            (applied.done if self._fits(change) else applied.skipped).append(change)
+        if run is not None:
+            self._ledger.write_journal(run, now, [self._entry(change) for change in applied.done])
+        self._memories.patch({one.memory: one.fields for one in applied.done if isinstance(one, Patch)})
+        self._memories.move({one.memory: one.fields for one in applied.done if isinstance(one, Move)})
+        self._synapses.put([one.after for one in applied.done if isinstance(one, Edge) and one.after is not None])
+        self._synapses.drop([one.key for one in applied.done if isinstance(one, Edge) and one.after is None])
+        self.erase([one.memory for one in applied.done if isinstance(one, Erase)])
+        return applied
+
+    def erase(self, ids: Sequence[str]) -> None:
+        """Remove memories for good, and all that hangs on them: what points at them goes first."""
+        if ids:
+            self._synapses.drop_around(ids)
+            self._records.erase(ids)
+            self._memories.erase(ids)
+
+    def inverse(self, entry: Entry) -> tuple[Change | None, bool]:
+        """What takes one journalled change back, and whether something of it must be left as it is now."""
+        if entry.op == "edge":
+            before, after = _edge(entry.before), _edge(entry.after)
+            fits = self._synapses.get(entry.key) == after and self._ends_exist(before)
+            return (Edge(entry.key, after, before, entry.scope), False) if fits else (None, True)
+        row = self._catalogue.get(entry.key)
+        if row is None or entry.before is None or entry.after is None:
+            return None, True
+        same = {name: value for name, value in entry.before.items() if _plain(row, name) == entry.after[name]}
+        left = len(same) < len(entry.before)
+        if entry.op == "patch":
+            return (Patch(row.id, row.seq, same) if same else None), left
+        return (None, True) if left else (Move(row.id, row.seq, same, _opposite(entry.op)), False)
+
+    def _ends_exist(self, edge: Synapse | None) -> bool:
+        return edge is None or (edge.a in self._catalogue and edge.b in self._catalogue)
+
+    def _fits(self, change: Change) -> bool:
+        if isinstance(change, Edge):
+            return self._synapses.get(change.key) == change.before and self._ends_exist(change.after)
+        row = self._catalogue.get(change.memory)
+        return row is not None and row.seq == change.seq
+
+    def _entry(self, change: Change) -> tuple[str, str, str, Any, Any]:
+        if isinstance(change, Edge):
+            return "edge", change.key, change.scope, change.before, change.after
+        row = self._memories.row(change.memory)
+        if isinstance(change, Erase):
+            return "erase", row.id, row.scope, None, None
+        before = {name: _plain(row, name) for name in change.fields}
+        return change.op if isinstance(change, Move) else "patch", row.id, row.scope, before, dict(change.fields)
+
+
+def _edge(image: Any) -> Synapse | None:
+    return None if image is None else Synapse(*image)
+
+
+def _plain(row: Memory, name: str) -> Any:
+    value = getattr(row, name)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _opposite(op: str) -> str:
+    return "restore" if op in ("forget", "expire", "supersede") else "forget"

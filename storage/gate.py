@@ -1,0 +1,129 @@
+"""The one write gate before every text that is kept: normalise, redact, classify, then embed and check the vectors.
+
+What comes out of it is the only thing that hashes, entities, logs and the store ever see. `admit` is pure; `vectors`
+asks the embedder and is called in the embedding lane.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from storage.embed import Embedder, check_vectors
+from storage.errors import DreamdError, Unavailable
+from storage.keywords import KeywordEncoder
+from storage.memories import Vectors
+from storage.model import MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, SENSITIVITIES
+from storage.redact import Redactor
+from storage.text import clean, clean_id, clean_metadata, clean_scope, clean_tags
+
+#: Short texts beside the content, and how long each may be (bytes).
+SHORT: Final = {"author": 256, "session": 256, "subtype": 128, "label": 256, "change_summary": 1024}
+
+
+class Admitted(NamedTuple):
+    """The fields that were given, as they may be kept, and what redaction found in them (counts by kind)."""
+
+    fields: dict[str, Any]
+    redactions: dict[str, int]
+
+
+class Gate:
+    """Texts go in; what may be kept comes out."""
+
+    def __init__(
+        self,
+        redactor: Redactor,
+        embedder: Embedder | None,
+        keywords: KeywordEncoder,
+        *,
+        levels: Mapping[str, str],
+        default: str,
+    ) -> None:
+        self._redactor = redactor
+        self._embedder = embedder
+        self._keywords = keywords
+        self._levels = [(re.compile(pattern), level) for pattern, level in levels.items()]
+        self.default_sensitivity = default
+
+    def admit(self, given: Mapping[str, Any]) -> Admitted:
+        """Clean and redact the fields of a write; `sensitivity_floor` is added where the text raises it.
+
+        Raises Invalid or TooLarge, naming the field.
+        """
+        hits: Counter[str] = Counter()
+        floors: list[str] = []
+        fields = {name: self._field(name, value, hits, floors) for name, value in given.items() if value is not None}
+        if fields.get("subtype") == "preference":
+            floors.append("personal")
+        content = fields.get("content", "")
+        floors += [level for pattern, level in self._levels if pattern.search(content)]
+        if floors:
+            fields["sensitivity_floor"] = max(floors, key=SENSITIVITIES.index)
+        return Admitted(fields, dict(hits))
+
+    def vectors(self, texts: Sequence[str]) -> list[Vectors]:
+        """Both vectors of each text. Raises Unavailable where the embedder is away or answers nonsense."""
+        if self._embedder is None:
+            raise Unavailable(
+                "The embedder could not be loaded, so nothing can be stored.",
+                hint="dreamctl health",
+                retry_after_s=60.0,
+            )
+        dense = self._embed(self._embedder, texts)
+        return [Vectors(row, self._keywords.document(text)) for row, text in zip(dense, texts, strict=True)]
+
+    def question(self, text: str) -> tuple[Any, Any]:
+        """A query's unit row, or None while the embedder is away, and its terms."""
+        terms = self._keywords.query(text)
+        if self._embedder is None:
+            return None, terms
+        try:
+            return self._embed(self._embedder, [text])[0], terms
+        except Unavailable:
+            return None, terms
+
+    @staticmethod
+    def _embed(embedder: Embedder, texts: Sequence[str]) -> Any:
+        try:
+            rows = embedder.embed(texts)
+        except DreamdError:
+            raise
+        except Exception as error:
+            raise Unavailable(
+                f"The embedder failed ({type(error).__name__}); nothing was stored.", hint="dreamctl health"
+            ) from error
+        check_vectors(rows, len(texts), embedder.fingerprint.dimension)
+        return rows
+
+    def _field(self, name: str, value: Any, hits: Counter[str], floors: list[str]) -> Any:
+        match name:
+            case "id":
+                return clean_id(value)
+            case "scope":
+                return clean_scope(value)
+            case "content":
+                return self._text(name, value, MAX_CONTENT_BYTES, hits, floors)
+            case "context":
+                return self._text(name, value, MAX_CONTEXT_BYTES, hits, floors, blank_ok=True)
+            case "tags":
+                return clean_tags([self._text("tags", tag, 512, hits, floors) for tag in value])
+            case "metadata":
+                cleaned, found = self._redactor.redact_json(clean_metadata(value))
+                hits.update(found)
+                floors += ["confidential"] if found else []
+                return cleaned
+        if name in SHORT:
+            return self._text(name, value, SHORT[name], hits, floors, blank_ok=True)
+        return value
+
+    def _text(
+        self, name: str, value: str, max_bytes: int, hits: Counter[str], floors: list[str], *, blank_ok: bool = False
+    ) -> str:
+        redacted = self._redactor.redact(clean(value, name, max_bytes=max_bytes, blank_ok=blank_ok))
+        hits.update(redacted.hits)
+        if redacted.raises_to:
+            floors.append(redacted.raises_to)
+        return redacted.text

@@ -1,0 +1,97 @@
+"""What a person or an agent does to the graph: connect, disconnect, look at neighbours, count. Called in the lane."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import mean, median
+from typing import Any, NamedTuple
+
+from storage.errors import NotFound, Refused
+from storage.fading import add
+from storage.memories import missing
+from storage.model import Memory, Synapse, cleared
+from storage.store import Stores
+from storage.synapses import ASSOCIATIVE, associate, faded, stronger_kind
+
+
+class Neighbour(NamedTuple):
+    """A memory at the other end of an edge, and the edge's weight now."""
+
+    memory: Memory
+    edge: Synapse
+    weight: float
+
+
+def visible(stores: Stores, memory: str, clearance: str) -> Memory:
+    """The row of a memory in any state that the caller may know of. Raises NotFound."""
+    row = stores.memories.row(memory)
+    if not cleared(row.sensitivity, clearance):
+        raise missing(memory)
+    return row
+
+
+def connect(stores: Stores, a: str, b: str, weight: float, label: str, now: float, clearance: str) -> Synapse:
+    """Join two memories by hand: min(faded old weight + weight, 10); a former label stays unless a new one is given."""
+    one, other = visible(stores, a, clearance), visible(stores, b, clearance)
+    if a == b:
+        raise Refused("A memory cannot be connected to itself.", hint=f"dreamctl neighbors {a}")
+    if one.scope != other.scope:
+        raise Refused(f"{a!r} and {b!r} lie in different scopes; no edge crosses scopes.", hint=f"dreamctl get {b}")
+    for row in (one, other):
+        if row.state != "live":
+            raise Refused(f"Memory {row.id!r} is {row.state}.", hint=f"dreamctl restore {row.id}")
+    before = stores.synapses.between(a, b)
+    if before is None:
+        edge = associate(a, b, "manual", float(add(0.0, weight)), now, label=label)
+    else:
+        total = float(add(faded(before, now, stores.awake), weight))
+        kind = stronger_kind(before.kind, "manual")
+        edge = before._replace(kind=kind, weight=total, as_of=now, label=label or before.label)
+    stores.synapses.put([edge])
+    return edge
+
+
+def disconnect(stores: Stores, a: str, b: str, clearance: str) -> None:
+    """Remove the associative edge of a pair. Raises NotFound where there is none."""
+    visible(stores, a, clearance)
+    visible(stores, b, clearance)
+    edge = stores.synapses.between(a, b)
+    if edge is None:
+        raise NotFound(f"There is no edge between {a!r} and {b!r}.", hint=f"dreamctl neighbors {a}")
+    stores.synapses.drop([edge.key])
+
+
+def neighbours(stores: Stores, memory: str, now: float, clearance: str) -> list[Neighbour]:
+    """The live memories around one, strongest edge first, with their text; what the caller may not see is not there."""
+    visible(stores, memory, clearance)
+    edges = [edge for edge in stores.synapses.of(memory) if _shown(stores, edge.other(memory), now, clearance)]
+    texts = stores.memories.read([edge.other(memory) for edge in edges])
+    found = [Neighbour(texts[edge.other(memory)], edge, faded(edge, now, stores.awake)) for edge in edges]
+    return sorted(found, key=lambda one: (-one.weight, one.memory.id))
+
+
+def statistics(stores: Stores, now: float, clearance: str) -> dict[str, Any]:
+    """Counts over the live graph that the caller may see; degrees count associative edges."""
+    nodes = {row.id for row in stores.catalogue.rows() if _shown(stores, row.id, now, clearance)}
+    edges = [edge for _, edge in stores.synapses.every() if edge.a in nodes and edge.b in nodes]
+    degree: Counter[str] = Counter()
+    for edge in edges:
+        if edge.kind in ASSOCIATIVE:
+            degree.update((edge.a, edge.b))
+    degrees = [degree[node] for node in nodes] or [0]
+    strongest = sorted(
+        ((faded(edge, now, stores.awake), edge) for edge in edges), key=lambda one: (-one[0], one[1].key)
+    )[:5]
+    touched = {end for edge in edges for end in (edge.a, edge.b)}
+    return {
+        "nodes": len(nodes), "edges": len(edges), "by_kind": dict(Counter(edge.kind for edge in edges).most_common()),
+        "mean_degree": round(mean(degrees), 3), "median_degree": float(median(degrees)), "max_degree": max(degrees),
+        "isolated": len(nodes - touched),
+        "strongest": [{"a": edge.a, "b": edge.b, "kind": edge.kind, "weight": round(weight, 4)} for weight, edge in strongest],
+    }  # fmt: skip
+
+
+def _shown(stores: Stores, memory: str, now: float, clearance: str) -> bool:
+    row = stores.catalogue.get(memory)
+    expired = row is not None and row.expires_at is not None and row.expires_at <= now
+    return row is not None and row.state == "live" and not expired and cleared(row.sensitivity, clearance)

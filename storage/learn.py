@@ -1,0 +1,59 @@
+"""The learn buffer: what recalls taught since the last flush. In RAM, so that an answer never waits for its side effects.
+
+Stated loss: a kill may lose the last `learn.flush_seconds` of implicit learning, never an acknowledged write.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final, NamedTuple
+
+CO_ACTIVATED: Final = 10  # top hits of one recall that are wired together
+
+
+class Accesses(NamedTuple):
+    """How often a memory was returned, and when last."""
+
+    times: int
+    last_at: float
+
+
+class Learned(NamedTuple):
+    """What there is to fold: how often each unordered pair was returned together, and the accesses."""
+
+    pairs: dict[tuple[str, str], int]
+    accesses: dict[str, Accesses]
+
+
+class LearnBuffer:
+    """Collects co-activations and accesses; `take` empties it. Noted by the event loop, taken by a job's thread too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._accesses: dict[str, Accesses] = {}
+
+    def __len__(self) -> int:
+        return len(self._pairs) + len(self._accesses)
+
+    def note(self, hits: Sequence[str], now: float) -> None:
+        """Note the distinct hits of one recall, best first."""
+        distinct = list(dict.fromkeys(hits))
+        with self._lock:
+            for memory in distinct:
+                former = self._accesses.get(memory)
+                self._accesses[memory] = Accesses(former.times + 1 if former else 1, now)
+            for a, b in combinations(distinct[:CO_ACTIVATED], 2):
+                self._pairs[(a, b) if a < b else (b, a)] += 1
+
+    def take(self, *, keep: bool = False) -> Learned:
+        """All that was noted since the last call; with `keep` only a look at it."""
+        with self._lock:
+            learned = Learned(dict(self._pairs), dict(self._accesses))
+            if not keep:
+                self._pairs.clear()
+                self._accesses.clear()
+        return learned

@@ -1,0 +1,339 @@
+"""The ledger (`state.db`, SQLite in WAL): runs, their before-images, absences, idempotent answers, spend, small facts.
+
+It outlives a restore of the memories. Nothing in it holds a memory's text, except the before-images of a run, which are
+compressed and go with `undo_days` or with a hard `forget`. A ledger that cannot be read closes what depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from storage.errors import Corrupt, Unavailable
+
+VERSION: Final = 1
+
+_SCHEMA: Final = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY, job TEXT NOT NULL, parent TEXT, trigger TEXT NOT NULL, dry_run INTEGER NOT NULL,
+    started_at REAL NOT NULL, ended_at REAL, seed INTEGER NOT NULL, late_by REAL, outcome TEXT, reason TEXT,
+    counts TEXT NOT NULL DEFAULT '{}', examples TEXT NOT NULL DEFAULT '[]', cost_micro_usd INTEGER NOT NULL DEFAULT 0,
+    undo_of TEXT, undone_by TEXT
+) WITHOUT ROWID;
+CREATE INDEX runs_by_start ON runs (started_at);
+CREATE INDEX runs_by_job ON runs (job, started_at);
+CREATE TABLE journal (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, at REAL NOT NULL, op TEXT NOT NULL, key TEXT NOT NULL,
+    scope TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0, image BLOB NOT NULL
+);
+CREATE INDEX journal_by_run ON journal (run);
+CREATE INDEX journal_by_op ON journal (op, at);
+CREATE INDEX journal_by_key ON journal (key);
+CREATE TABLE absences (since REAL NOT NULL, until REAL NOT NULL);
+CREATE TABLE requests (id TEXT PRIMARY KEY, method TEXT NOT NULL, params TEXT NOT NULL, answer TEXT NOT NULL, at REAL NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE spend (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL, at REAL NOT NULL, run TEXT, job TEXT NOT NULL,
+    provider TEXT NOT NULL, model TEXT NOT NULL, state TEXT NOT NULL, micro_usd INTEGER NOT NULL,
+    tokens_in INTEGER NOT NULL DEFAULT 0, tokens_out INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX spend_by_day ON spend (day);
+"""
+
+
+class Run(NamedTuple):
+    """A recorded run of a job, or of an undo; `outcome` is None while it is under way or was cut off."""
+
+    id: str
+    job: str
+    parent: str | None
+    trigger: str  # schedule | catch_up | manual | idle
+    dry_run: bool
+    started_at: float
+    ended_at: float | None
+    seed: int
+    late_by: float | None
+    outcome: str | None  # changed | unchanged | skipped | cancelled | failed
+    reason: str | None
+    counts: dict[str, int]
+    examples: list[dict[str, Any]]
+    cost_micro_usd: int
+    undo_of: str | None
+    undone_by: str | None
+
+
+class Entry(NamedTuple):
+    """One journalled change: what `key` was before and after it."""
+
+    number: int
+    run: str
+    at: float
+    op: str
+    key: str
+    scope: str
+    undone: bool
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class Answer(NamedTuple):
+    """What a request with an idempotency key was answered."""
+
+    method: str
+    params: str
+    answer: dict[str, Any]
+
+
+_RUN_COLUMNS: Final = ", ".join(Run._fields)
+
+
+class Ledger:
+    """All access to `state.db`: one connection behind one lock."""
+
+    def __init__(self, path: Path, *, power_safe: bool = False) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        try:
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=5.0)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if power_safe else 'NORMAL'}")
+            self._migrate()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+
+    def close(self) -> None:
+        """Fold the log into the file and let go of it."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing; nested use joins the outer transaction."""
+        with self._lock:
+            if self._db.in_transaction:
+                yield
+                return
+            self._execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._execute("COMMIT")
+
+    # -- small facts
+
+    def fact(self, key: str) -> Any:
+        """A small durable fact, or None."""
+        row = self._one("SELECT value FROM meta WHERE key = ?", key)
+        return None if row is None else json.loads(row[0])
+
+    def set_fact(self, key: str, value: Any) -> None:
+        """Keep a small durable fact; None removes it."""
+        if value is None:
+            self._execute("DELETE FROM meta WHERE key = ?", key)
+        else:
+            self._execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
+
+    # -- runs
+
+    def start_run(self, run: Run) -> None:
+        """Record that a run began."""
+        values = run._replace(counts=json.dumps(run.counts), examples=json.dumps(run.examples))  # type: ignore[arg-type]
+        self._execute(f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ({', '.join('?' * len(Run._fields))})", *values)
+
+    def end_run(
+        self,
+        run: str,
+        at: float,
+        outcome: str,
+        *,
+        reason: str | None,
+        counts: dict[str, int],
+        examples: list[dict[str, Any]],
+    ) -> None:
+        """Record how a run ended."""
+        self._execute(
+            "UPDATE runs SET ended_at = ?, outcome = ?, reason = ?, counts = ?, examples = ? WHERE id = ?",
+            at, outcome, reason, json.dumps(counts), json.dumps(examples), run,
+        )  # fmt: skip
+
+    def cut_off_runs(self, at: float) -> list[str]:
+        """Close what a crash left open as `cancelled`; returns the ids."""
+        open_runs = [row[0] for row in self._all("SELECT id FROM runs WHERE outcome IS NULL")]
+        self._execute(
+            "UPDATE runs SET ended_at = ?, outcome = 'cancelled', reason = 'cut_off' WHERE outcome IS NULL", at
+        )
+        return open_runs
+
+    def run(self, run: str) -> Run | None:
+        """One run by its id."""
+        row = self._one(f"SELECT {_RUN_COLUMNS} FROM runs WHERE id = ?", run)
+        return None if row is None else _as_run(row)
+
+    def runs(self, *, job: str | None = None, limit: int = 20) -> list[Run]:
+        """The latest runs, newest first."""
+        where, values = ("WHERE job = ?", (job,)) if job else ("", ())
+        rows = self._all(
+            f"SELECT {_RUN_COLUMNS} FROM runs {where} ORDER BY started_at DESC, id DESC LIMIT ?", *values, limit
+        )
+        return [_as_run(row) for row in rows]
+
+    def steps_of(self, night: str) -> list[Run]:
+        """The runs that a night was made of, in order."""
+        rows = self._all(f"SELECT {_RUN_COLUMNS} FROM runs WHERE parent = ? ORDER BY started_at, id", night)
+        return [_as_run(row) for row in rows]
+
+    def last_run(self, job: str, *, outcomes: Sequence[str] = ()) -> Run | None:
+        """The latest real run of a job, among those with these outcomes where given."""
+        marks = f"AND outcome IN ({', '.join('?' * len(outcomes))})" if outcomes else ""
+        row = self._one(
+            f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = ? AND dry_run = 0 {marks} ORDER BY started_at DESC LIMIT 1",
+            job,
+            *outcomes,
+        )
+        return None if row is None else _as_run(row)
+
+    def mark_undone(self, run: str, by: str | None) -> None:
+        """Note which run took this one back; None when that was itself undone."""
+        self._execute("UPDATE runs SET undone_by = ? WHERE id = ?", by, run)
+
+    # -- journal
+
+    def write_journal(self, run: str, at: float, entries: Iterable[tuple[str, str, str, Any, Any]]) -> None:
+        """Commit before-images, as (op, key, scope, before, after), ahead of the batch which they describe."""
+        rows = [(run, at, op, key, scope, _pack(before, after)) for op, key, scope, before, after in entries]
+        with self.transaction():
+            self._many("INSERT INTO journal (run, at, op, key, scope, image) VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def journal_of(self, run: str) -> list[Entry]:
+        """What a run changed, newest change first."""
+        rows = self._all(
+            "SELECT number, run, at, op, key, scope, undone, image FROM journal WHERE run = ? ORDER BY number DESC", run
+        )
+        return [_as_entry(row) for row in rows]
+
+    def mark_entries(self, numbers: Sequence[int], *, undone: bool) -> None:
+        """Note that these changes were taken back, or made again."""
+        with self.transaction():
+            self._many("UPDATE journal SET undone = ? WHERE number = ?", [(undone, number) for number in numbers])
+
+    def moved_since(self, since: float, op: str) -> dict[str, int]:
+        """How many changes of one kind each exact scope saw since an instant, without those taken back."""
+        rows = self._all(
+            "SELECT scope, COUNT(*) FROM journal WHERE op = ? AND at > ? AND undone = 0 GROUP BY scope", op, since
+        )
+        return {str(scope): int(count) for scope, count in rows}
+
+    def erase_images(self, keys: Sequence[str]) -> None:
+        """Remove every before-image of these things: a hard `forget` leaves no copy behind."""
+        with self.transaction():
+            self._many("DELETE FROM journal WHERE key = ?", [(key,) for key in keys])
+
+    def trim(self, *, images_before: float, runs_before: float, requests_before: float) -> None:
+        """Let go of what is past its time."""
+        with self.transaction():
+            self._execute("DELETE FROM journal WHERE at < ?", images_before)
+            self._execute("DELETE FROM runs WHERE started_at < ?", runs_before)
+            self._execute("DELETE FROM requests WHERE at < ?", requests_before)
+
+    # -- absences
+
+    def absences(self) -> list[tuple[float, float]]:
+        """The spans in which nobody was there, oldest first."""
+        return [(since, until) for since, until in self._all("SELECT since, until FROM absences ORDER BY since")]
+
+    def add_absence(self, since: float, until: float) -> None:
+        """Record a span without a heartbeat."""
+        self._execute("INSERT INTO absences VALUES (?, ?)", since, until)
+
+    # -- idempotent answers
+
+    def answer(self, request: str, *, since: float) -> Answer | None:
+        """What a request id was answered, if that is recent."""
+        row = self._one("SELECT method, params, answer FROM requests WHERE id = ? AND at >= ?", request, since)
+        return None if row is None else Answer(row[0], row[1], json.loads(row[2]))
+
+    def keep_answer(self, request: str, method: str, params: str, answer: dict[str, Any], at: float) -> None:
+        """Keep an answer (ids and flags, never text) for retries; `params` is their digest."""
+        self._execute(
+            "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?)", request, method, params, json.dumps(answer), at
+        )
+
+    # -- spend
+
+    def spent_micro_usd(self, day: str) -> dict[str, int]:
+        """Micro-USD of a day by state: `settled` and `reserved`."""
+        rows = self._all("SELECT state, SUM(micro_usd) FROM spend WHERE day = ? GROUP BY state", day)
+        return {str(state): int(total) for state, total in rows}
+
+    # -- plumbing
+
+    def _migrate(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > VERSION:
+            raise Corrupt(
+                f"{self.path} was written by a newer dreamd (schema {version}, this one knows {VERSION}).",
+                hint="Install that version again, or restore an older snapshot: dreamctl restore_snapshot NAME",
+            )
+        if version == 0:
+            with self.transaction():
+                for statement in _SCHEMA.split(";"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _execute(self, sql: str, *values: Any) -> None:
+        with self._lock, self._guard():
+            self._db.execute(sql, values)
+
+    def _many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self._lock, self._guard():
+            self._db.executemany(sql, rows)
+
+    def _one(self, sql: str, *values: Any) -> Any:
+        with self._lock, self._guard():
+            return self._db.execute(sql, values).fetchone()
+
+    def _all(self, sql: str, *values: Any) -> list[Any]:
+        with self._lock, self._guard():
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise Unavailable(
+                f"The ledger {self.path} cannot be used now: {error}.", hint="Free disk space, then: dreamctl health"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: sqlite3.Error) -> Corrupt:
+        return Corrupt(f"The ledger {self.path} cannot be read: {error}.", hint="dreamctl restore_snapshot NAME")
+
+
+def _as_run(row: Sequence[Any]) -> Run:
+    run = Run(*row)
+    return run._replace(
+        dry_run=bool(run.dry_run),
+        counts=json.loads(run.counts),  # type: ignore[arg-type]
+        examples=json.loads(run.examples),  # type: ignore[arg-type]
+    )
+
+
+def _as_entry(row: Sequence[Any]) -> Entry:
+    number, run, at, op, key, scope, undone, image = row
+    before, after = json.loads(zlib.decompress(image))
+    return Entry(number, run, at, op, key, scope, bool(undone), before, after)
+
+
+def _pack(before: Any, after: Any) -> bytes:
+    return zlib.compress(json.dumps([before, after], ensure_ascii=False).encode())

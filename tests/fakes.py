@@ -1,0 +1,95 @@
+"""Whole stand-ins for what a test must control: an embedder, a broken one, and the clock."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import uuid
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.embed import Fingerprint
+
+Rows = NDArray[np.float32]
+
+
+class HashEmbedder:
+    """Sums a fixed random direction for each word, so texts are as similar as the words which they share."""
+
+    def __init__(self, dimension: int = 64) -> None:
+        self.fingerprint = Fingerprint("hash", "words", dimension)
+        self._directions: dict[str, NDArray[np.float64]] = {}
+
+    def embed(self, texts: Sequence[str]) -> Rows:
+        rows = np.zeros((len(texts), self.fingerprint.dimension))
+        for number, text in enumerate(texts):
+            for word in re.findall(r"\w+", text.casefold()) or [text]:
+                rows[number] += self._direction(word)
+        unit: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+    def _direction(self, word: str) -> NDArray[np.float64]:
+        if word not in self._directions:
+            seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8])
+            self._directions[word] = np.random.default_rng(seed).standard_normal(self.fingerprint.dimension)
+        return self._directions[word]
+
+
+class BrokenEmbedder:
+    """A HashEmbedder whose answers are wrong in one way, until `mode` is set to None."""
+
+    def __init__(self, mode: Literal["raise", "nan", "zeros", "short", "fewer"] | None, dimension: int = 64) -> None:
+        self.mode = mode
+        self._whole = HashEmbedder(dimension)
+        self.fingerprint = self._whole.fingerprint
+
+    def embed(self, texts: Sequence[str]) -> Rows:
+        rows = self._whole.embed(texts)
+        match self.mode:
+            case "raise":
+                raise RuntimeError("the model is broken")
+            case "nan":
+                return np.full_like(rows, np.nan)
+            case "zeros":
+                return np.zeros_like(rows)
+            case "short":
+                return rows[:, :-1]
+            case "fewer":
+                return rows[:-1]
+            case None:
+                return rows
+
+
+class SettableClock:
+    """A clock that stands still until it is advanced, and gives the same ids in the same order every time."""
+
+    def __init__(self, start: float = 1_767_225_600.0) -> None:  # 2026-01-01T00:00:00Z
+        self._now = start
+        self._monotonic = 0.0
+        self._ids = 0
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass on both clocks."""
+        self._now += seconds
+        self._monotonic += seconds
+
+    def set(self, now: float) -> None:
+        """Set the wall clock alone, as a person or NTP does, forward or back."""
+        self._now = now
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return str(uuid.UUID(int=self._ids, version=4))
+
+    def rng(self, seed: int) -> random.Random:
+        return random.Random(seed)

@@ -1,0 +1,83 @@
+"""A whole daemon in this process, built by the same `build` as the real one, with fakes at its edges."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from daemon.app import App, build
+from daemon.config import Config, load
+from daemon.rpc import Caller
+from storage.embed import Embedder
+from tests.fakes import HashEmbedder, SettableClock
+
+
+class Daemon:
+    """Starts, answers, stops; `clock` outlives a restart, as the world does."""
+
+    def __init__(
+        self, folder: Path, *, clock: SettableClock | None = None, embedder: Callable[[str, str], Embedder] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.folder = folder
+        self.clock = clock or SettableClock()
+        self._embedder = embedder or (lambda _provider, _model: HashEmbedder())
+        self._options = {"DREAMD_METRICS__LISTEN": "", "DREAMD_STORAGE__RESERVE_MB": "16", **(options or {})}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.app: App | None = None
+
+    @property
+    def config(self) -> Config:
+        environ = {"HOME": str(self.folder), "TZ": "UTC", **self._options}
+        return load(environ, state_dir=str(self.folder / "state"), socket=str(self.folder / "s"))
+
+    @property
+    def parts(self) -> Any:
+        assert self.app is not None
+        return self.app.parts
+
+    @property
+    def stores(self) -> Any:
+        return self.parts.stores
+
+    def start(self) -> Self:
+        self.app = self.run(build(self.config, clock=self.clock, embedder=self._embedder))
+        return self
+
+    def stop(self) -> None:
+        if self.app is not None:
+            self.run(self.app.stop())
+            self.app = None
+
+    def restart(self) -> Self:
+        self.stop()
+        return self.start()
+
+    def call(self, method: str, /, *, request_id: str = "", **params: Any) -> dict[str, Any]:
+        """One call as the socket's owner makes it; errors are DreamdErrors."""
+        assert self.app is not None
+        caller = Caller(0, 0, request_id)
+        return self.run(self.app.service.call(method, params, caller))
+
+    def in_lane(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A look into the stores, in the only thread that may."""
+        return self.parts.lane.call(function, *arguments)
+
+    def remember(self, content: str, **params: Any) -> str:
+        """Remember and return the id."""
+        return str(self.call("remember", content=content, **params)["id"])
+
+    def beat(self, days: float) -> None:
+        """Let time pass awake: a heartbeat every half hour."""
+        for _ in range(round(days * 48)):
+            self.clock.advance(1800)
+            assert self.app is not None
+            self.run(self.app.background.heartbeat())
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=100)
