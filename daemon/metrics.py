@@ -27,7 +27,7 @@ from storage.model import DAY, EDGE_KINDS, HEATS, TIERS
 from storage.redact import KINDS as REDACTION_KINDS
 from storage.synapses import faded
 
-RPC_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+RPC_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
 JOB_BUCKETS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 WEIGHT_BUCKETS: Final = (0.1, 0.2, 0.5, 1, 1.5, 2, 3, 5, 7.5, 10)
 RETENTION_BUCKETS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.errors import Invalid
-from storage.model import DAY, MAX_EDGE_WEIGHT
+from storage.model import DAY, MAX_EDGE_WEIGHT, Memory
 
 Floats = NDArray[np.float64]
 Number = TypeVar("Number", float, NDArray[np.float64])  # a formula that serves one value and a row of them
@@ -151,6 +151,12 @@ class Retention:
         """`of` for a row of memories, all (n,)."""
         days = awake.seconds_many(used_at, now) / DAY
         return self._curve(days, self.strength_days(access_count, importance, emotion))
+
+    def of_rows(self, rows: Sequence[Memory], now: float, awake: Awake) -> Floats:
+        """`of` for whole memories or their catalogue rows, (n,)."""
+        values = [(row.used_at, row.access_count, row.importance, row.emotion) for row in rows]
+        used_at, access_count, importance, emotion = np.array(values, dtype=np.float64).reshape(-1, 4).T
+        return self.of_many(used_at, access_count, importance, emotion, now, awake)
 
     def keeps(
         self, used_at: float, access_count: float, importance: float, emotion: float, now: float, awake: Awake

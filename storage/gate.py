@@ -77,6 +77,7 @@ class Gate:
 
     def question(self, text: str) -> tuple[Any, Any]:
         """A query's unit row, or None while the embedder is away, and its terms."""
+        text = clean(text, "query", max_bytes=MAX_CONTENT_BYTES)
         terms = self._keywords.query(text)
         if self._embedder is None:
             return None, terms

@@ -85,7 +85,7 @@ def statistics(stores: Stores, now: float, clearance: str) -> dict[str, Any]:
     touched = {end for edge in edges for end in (edge.a, edge.b)}
     return {
         "nodes": len(nodes), "edges": len(edges), "by_kind": dict(Counter(edge.kind for edge in edges).most_common()),
-        "mean_degree": round(mean(degrees), 3), "median_degree": float(median(degrees)), "max_degree": max(degrees),
+        "mean_degree": round(float(mean(degrees)), 3), "median_degree": float(median(degrees)), "max_degree": max(degrees),
         "isolated": len(nodes - touched),
         "strongest": [{"a": edge.a, "b": edge.b, "kind": edge.kind, "weight": round(weight, 4)} for weight, edge in strongest],
     }  # fmt: skip

@@ -137,12 +137,13 @@ class Memories:
         The target is written and flushed before the source is deleted; a crash between leaves the memory in both, and
         the next start keeps the higher `seq`.
         """
+        homes = {memory: _home(self.row(memory)) for memory in changes}
         for source, target in ((LIVE, BIN), (BIN, LIVE)):
-            ids = {point_id(memory): memory for memory in changes if _home(self.row(memory)) == source}
-            if not ids:
-                continue
+            ids = {point_id(memory): memory for memory, home in homes.items() if home == source}
             records = self._engine.retrieve(source, list(ids), vectors=True)
             moved = [self._changed(record, changes[ids[record.id]]) for record in records.values()]
+            if not moved:
+                continue
             self._engine.upsert(target, [point for _, point in moved])
             self._engine.flush(target)
             self._engine.delete(source, [point.id for _, point in moved])

@@ -52,12 +52,7 @@ class Redactor:
     def _json(self, key: str, value: Any, hits: Counter[str]) -> Any:
         match value:
             case dict():
-                masked: dict[str, Any] = {}
-                for name, inner in value.items():
-                    shown, found = self._mask("", name, "")
-                    hits.update(found)
-                    masked[_vacant(shown, masked)] = self._json(name, inner, hits)
-                return masked
+                return self._object(key, value, hits)
             case list():
                 return [self._json(key, inner, hits) for inner in value]
             case bool() | float() | None:
@@ -68,6 +63,17 @@ class Redactor:
         shown, found = self._mask(before, text, after)
         hits.update(found)
         return shown if found else value
+
+    def _object(self, key: str, members: dict[str, Any], hits: Counter[str]) -> dict[str, Any]:
+        """Mask in keys and values; a member `value` belongs to what `name` or `key` beside it says, else to the outer key."""
+        named = members.get("name", members.get("key", key))
+        masked: dict[str, Any] = {}
+        for name, inner in members.items():
+            shown, found = self._mask("", name, "")
+            hits.update(found)
+            label = named if name == "value" and isinstance(named, str) else name
+            masked[_vacant(shown, masked)] = self._json(label, inner, hits)
+        return masked
 
     def _mask(self, before: str, text: str, after: str) -> tuple[str, dict[str, int]]:
         """Mask what is secret in `text` between its surroundings, until nothing is: each round leaves less to find."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final
 
 from storage.redact_shapes import Span, is_value
@@ -22,11 +23,16 @@ def _words(text: str) -> frozenset[str]:
 
 #: Labels, in lower case, and what they announce. A key is one only behind one of the words below it.
 _LABELS: Final = {
-    **dict.fromkeys(("password", "passwd", "passphrase", "passcode", "pwd", "_pass", "/pass", "pass=", "pass ="), "password"),
-    **dict.fromkeys(("pass word", "pass-word", "pass_word", "pass phrase", "pass-phrase", "pass_phrase", "pass code"), "password"),
-    **dict.fromkeys(("passwort", "kennwort", "contraseña", "contrasena", "mot de passe", "senha", "wachtwoord"), "password"),
-    **dict.fromkeys(("lösenord", "losenord", "hasło", "haslo", "şifre", "пароль", "密码", "密碼", "口令"), "password"),
-    **dict.fromkeys(("パスワード", "비밀번호", "암호"), "password"),
+    **dict.fromkeys(
+        ("password", "passwd", "passphrase", "passcode", "pwd", "_pass", "/pass", "pass=", "pass ="), "password"
+    ),
+    **dict.fromkeys(("pass word", "pass-word", "pass_word", "pass phrase", "pass-phrase", "pass_phrase"), "password"),
+    **dict.fromkeys(
+        ("pass code", "passwort", "kennwort", "contraseña", "contrasena", "mot de passe", "senha"), "password"
+    ),
+    **dict.fromkeys(("wachtwoord", "lösenord", "losenord", "hasło", "haslo", "şifre", "пароль"), "password"),
+    **dict.fromkeys(("密码", "密碼", "口令", "パスワード", "비밀번호", "암호"), "password"),
+    **dict.fromkeys(("pass:", "pw:", "pw="), "password"),  # only where no other word stands before: no boarding pass
     **dict.fromkeys(("secret", "credential", "creds"), "secret"),
     "token": "token",
     "key": "api_key",
@@ -40,13 +46,22 @@ _SECRET_KEY: Final = re.compile(
 #: What may stand between label and value: `assigned` says outright that a value follows, `said` that it may.
 _JOIN: Final = re.compile(
     r"""
-    (?:(?<=[dly])s)? (?:[ _-]?(?:access[ _-]?)?(?:key|token|value|base|string)){0,2} \d{0,2}
+    s? (?:[ _-]?(?:access[ _-]?)?(?:key|token|value|base|string)){0,2} \d{0,2}  # the rest of SECRET_KEY_BASE, password2
     ["'`\\\]}*]{0,3} (?:\ \([^()\n]{0,40}\))?
     (?:\s(?:for|of|to|on|at|in|from)\s[^\n:=,.!?;]{1,60}?)?
-    (?: (?P<assigned> [ \t]{0,8} (?: :\ ?[\w.\[\]|&?]{1,24}\ ? (?==(?!=)) )? (?: =>|->|→|[:=：＝]{1,3}|(?<=\s)\|(?=\ ) ) [*_]{0,2} \s{0,8} (?:[\[(]\s?(?=["']))? | >(?=[^<@\s]) )
-      | (?P<said> \s{1,3} (?: (?P<copula>is|was|are) (?:\ (?:now|still|just))?
-          | ist|lautet|war|es|era|est|é|è|это|jest|är|equals|set\ to|be|to|as|becomes? ) \s?:? \s{1,3} | \s?[是为為はが은는이가]、?[:：]?\s? )
-      | (?P<beside> [ \t]{1,3} )
+    (?:
+      (?P<assigned>
+        [ \t]{0,8} (?: :\ ?[\w.\[\]|&?]{1,24}\ ? (?==(?!=)) )?  # a type, as in `password: str = …`
+        (?: =>|->|→|[:=：＝]{1,3}|(?<=\s)\|(?=\ ) ) [*_]{0,2} \s{0,8} (?: [\[(]\s?(?=["']) )?
+        | >(?=[^<@\s])
+      )
+      | (?P<said>
+        \s{1,3} (?: (?P<copula>is|was|are) (?:\ (?:now|still|just))? | (?:(?:will|should|must)\ )?be | to | as | becomes?
+          | equals | set\ to | ist | lautet | war | es | era | est | é | è | это | jest | är | [-–—] ) \s?:? \s{1,3}
+        | ['’]s\s
+        | \s?[是为為はが은는이가]、?[:：]?\s?
+      )
+      | (?P<beside> [ \t]{1,3} | [ \t]?\n )
     )
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -60,20 +75,29 @@ _VALUE: Final = re.compile(
 _BARE: Final = re.compile(r"[!-~¡-ɏ]*+")
 #: Where a value without quotes ends before the blank: markup, the next parameter, the end of a list or a sentence.
 _CUT: Final = re.compile(
-    r"""\\?["`]|'(?!\w)|</|<(?=[a-z])|&(?=[\w.-]{1,40}=|[a-z]{2,8};)|;(?=[\w -]{1,40}=)|,(?=["'{\[])|[,;](?=[\w.-]{1,40}[=:])|[.,;:?)\]}]+\Z"""
+    r"""\\?["`]|'(?!\w)|</|<(?=[a-z])|&(?=[\w.-]{1,40}=|[a-z]{2,8};)|;(?=[\w -]{1,40}=)|,(?=["'{\[])"""
+    r"""|[,;](?=[\w.-]{1,40}[=:])|[.,;:?)\]}]+\Z"""
 )
 _CLAUSE_END: Final = re.compile(r"""[)"'*]*(?:[.,;!?)]+(?=\s|\Z)|\s*(?:\Z|\n)|\ (?:and|but|so|or)\b)""")
 
-#: Values which are never secrets: markers, paths, URLs, addresses, dates, versions, quantities, code, names of algorithms.
+#: Values which are never secrets.
 _HARMLESS: Final = re.compile(
     r"""
+    # paths, URLs, data, addresses
       (?:\.{1,2}|~)?(?:/[\w.@+-]+){2,}/? | (?:\.{1,2}|~)/\S* | [a-z]:\\.* | [a-z][a-z0-9+.-]*://\S* | data:\S*
     | [\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}
-    | \d{4}-\d\d(?:-\d\d)?(?:[T ]\S*)? | \d{1,2}[:/.]\d{1,2}(?:[:/.]\d{2,4})? | v?\d+(?:\.\d+)+(?:-?(?:a|b|rc|alpha|beta|dev|post)\.?\d*)?
-    | \d+[-–+]\d* | [<>~≈]=?\d+\S? | \d+[ ]?-?(?:st|nd|rd|th|k|m|gb|mb|kb|ms|s|sec|min|h|hrs?|days?|d|x|%|px|bits?|bytes?|chars?|characters|digits?)
-    | (?:base\d\d|sha-?\d{1,3}|md5|argon2|pbkdf2|oauth\ ?\d|utf-?\d+|aes-?\d+|rsa-?\d+|ed25519|[hre]s\d{3}|x509|http/?\d|web\d|k8s|s3|gpt-?\d|1password)(?:[^A-Za-z0-9].*)?[a-z]{0,3}
+    # dates, times, versions, ranges, shares, quantities
+    | \d{4}-\d\d(?:-\d\d)?(?:[T ]\S*)? | \d{1,2}[:/.]\d{1,2}(?:[:/.]\d{2,4})? | \d+/\d+ | \d+[-–+]\d* | [<>~≈]=?\d+\S?
+    | v?\d+(?:\.\d+)+(?:-?(?:a|b|rc|alpha|beta|dev|post)\.?\d*)?
+    | \d+[ ]?-?(?:st|nd|rd|th|k|m|gb|mb|kb|ms|s|sec|min|h|hrs?|days?|d|x|%|px|bits?|bytes?|chars?|characters|digits?)
+    # names of algorithms and of things spelt with digits
+    | (?:base\d\d|sha-?\d{1,3}|md5|argon2|pbkdf2|oauth\ ?\d|utf-?\d+|aes-?\d+|rsa-?\d+|ed25519|[hre]s\d{3}|x509|http/?\d
+      |web\d|k8s|s3|gpt-?\d|1password)(?:[^A-Za-z0-9].*)?[a-z]{0,3}
+    # code: members, calls, lists, interpolation, and variables named after what they hold
     | [a-z_$@][a-z_]*(?:(?:\.|->|::)[a-z_]+)+ | [a-z_.]+[(\[].* | [a-z_]\w*[._]\w*[(\[].* | [(\[{][a-z_.][^0-9]* | :[a-z:]+
-    | .*(?:%[sdr](?![A-Za-z0-9])|\{[\w.!:\[\]]*\}).* | [a-z_.-]*(?:password|passwd|pwd|secret|token|_key|-key|apikey|env)[a-z_.-]*
+    | .*(?:%[sdr](?![A-Za-z0-9])|\{[\w.!:\[\]]*\}).*
+    | [a-z_.-]*(?:password|passwd|passphrase|pwd|secret|token|_key|-key|apikey|env)[a-z_.-]*
+    # placeholders and marks
     | your[-_ ].* | x{3,} | \[redacted.*
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -95,7 +119,7 @@ _ABOUT: Final = _words("""
     forgot change reset contact common unique random case plain public private personal sensitive hidden visible set kept too
     very more less about bearer basic manager protection policy field key name value code test options option
     falsch richtig vergessen vorhanden obligatoire oublié incorrecte requerida obligatoria olvidada incorrecta obrigatória
-""")
+""").union(_LABELS)
 #: Words which hold sentences together and passphrases do not.
 _JOINING: Final = _words("""
     a an i in on at of to by as is be or if we it the and for with from you your our their its that this these those which what
@@ -103,16 +127,17 @@ _JOINING: Final = _words("""
 """)
 _ABOUT_ENDING: Final = re.compile(r".*(?:ed|ing|able|ible|ive|ary|ory|ful|less|ous|ly|ic|al|ent|ant|en|wn|lt|pt)\Z")
 
-_SEED_PHRASE: Final = re.compile(
-    r"(?i:(?:seed|recovery|backup|secret|wallet)[ _-]?(?:phrase|words?|seed)|mnemonic|pass[ _-]?phrase)[\"'*]{0,2}"
-    r"(?: (?i:is)|\s?[:=]{1,2})\s{0,3}[\"']?(?P<value>[a-z]{3,10}(?:[ \n,-]{1,2}[a-z]{3,10}){3,23})(?![A-Za-z])"
+_PHRASE: Final = re.compile(
+    r"(?i:(?:seed|recovery|backup|secret|wallet)[ _-]?(?:phrase|words?|seed)|mnemonic|pass[ _-]?phrase|pass[ _-]?word(?!.? is))"
+    r"[\"'*]{0,2}(?: (?i:is)|\s?[:=]{1,2})\s{0,3}[\"']?(?P<value>[a-z]{3,10}(?:[ \n,-]{1,2}[a-z]{3,10}){3,23})(?![A-Za-z])"
 )
 _CARD_CODE: Final = re.compile(
-    r"(?i:(?<![a-z])c[vs][vc]2?(?![a-z])|card (?:security|verification) (?:code|number|value))[^\w\n]{0,4}(?:is[ :]{1,2})?(?P<value>[0-9]{3,4})(?![\w.])"
+    r"(?i:(?<![a-z])c[vs][vc]2?(?![a-z])|card (?:security|verification) (?:code|number|value))"
+    r"[^\w\n]{0,4}(?:is[ :]{1,2})?(?P<value>[0-9]{3,4})(?![\w.])"
 )
 _PIN: Final = re.compile(
-    r"(?:(?<![A-Za-z])PIN(?: (?i:code|number))?|(?i:\bpin (?:code|number)))(?: for [^\n.:=]{1,40}?)?\s{0,2}(?:(?i:is|was)\b|[:=])\s{0,2}[\"']?"
-    r"(?P<value>[0-9]{4,8})(?![\w-]|\.[0-9])"
+    r"(?:(?<![A-Za-z])PIN(?: (?i:code|number))?|(?i:\bpin (?:code|number)))(?: for [^\n.:=]{1,40}?)?"
+    r"\s{0,2}(?:(?i:is|was)\b|[:=])\s{0,2}[\"']?(?P<value>[0-9]{4,8})(?![\w-]|\.[0-9])"
 )
 
 
@@ -122,18 +147,29 @@ def find(text: str, folded: str) -> Iterator[Span]:
         yield from (Span(*match.span("value"), "card_code") for match in _CARD_CODE.finditer(text))
     if "pin" in folded:
         yield from (Span(*match.span("value"), "pin") for match in _PIN.finditer(text))
-    if "phrase" in folded or "mnemonic" in folded or "seed" in folded:
-        yield from (Span(*m.span("value"), "passphrase") for m in _SEED_PHRASE.finditer(text) if _is_phrase(m["value"]))
+    if "phrase" in folded or "mnemonic" in folded or "seed" in folded or "password" in folded:
+        for match in _PHRASE.finditer(text):
+            length = _phrase(match["value"])
+            if length:
+                yield Span(match.start("value"), match.start("value") + length, "passphrase")
     for label, kind in _LABELS.items():
         at = folded.find(label)
         while at >= 0:
             end = at + len(label)
-            if kind != "api_key" or _SECRET_KEY.search(folded, max(0, at - 16), at):
-                span = _secret_after(text, at, at + len(label.rstrip(" =")), kind)
+            if _is_label(label, folded, at):
+                span = _secret_after(text, at, at + len(label.rstrip(" =:")), kind)
                 if span is not None:
                     yield span
                     end = span.end
             at = folded.find(label, end)
+
+
+def _is_label(word: str, folded: str, at: int) -> bool:
+    """Whether the words before make a `key` a secret one, and leave `pass:` to itself."""
+    before = folded[max(0, at - 16) : at]
+    if word == "key":
+        return _SECRET_KEY.search(before) is not None
+    return word not in {"pass:", "pw:", "pw="} or not before.rstrip(" ")[-1:].isalnum()
 
 
 def _secret_after(text: str, start: int, end: int, kind: str) -> Span | None:
@@ -144,22 +180,24 @@ def _secret_after(text: str, start: int, end: int, kind: str) -> Span | None:
         return None
     group = str(found.lastgroup)
     value, first, last = found[group], *found.span(group)
-    if group == "bare":
+    bare = group == "bare"
+    if bare:
         value = _uncut(value)
         last = first + len(value)
     if len(value) < 4 or not is_value(value) or _HARMLESS.fullmatch(value):
         return None
-    beside = join["beside"] is not None and not _is_option(text, start)
-    sure = group != "bare" or (join["said"] is None and not beside)
+    beside = bare and join["beside"] is not None and not _is_option(text, start)
+    sure = not bare or (join["said"] is None and not beside)
     if kind == "password":
         ends = _CLAUSE_END.match(text, last) is not None and "\n" not in join[0]
-        secret = _is_password(value, sure=sure, alone=ends and (sure or join["copula"] is not None), beside=beside)
+        alone = not bare or (ends and (sure or join["copula"] is not None))
+        secret = _is_password(value, sure=sure, alone=alone, beside=beside)
     else:
-        secret = _is_key(value, sure=sure, beside=beside)
+        secret = _is_key(value, sure=sure, beside=beside, variable=sure and text[start:end].isupper())
     if not secret:
         return None
-    if group == "bare" and last == found.end():
-        last += len(_uncut(_BARE.match(text, last)[0]))
+    if bare and last == found.end() and (rest := _BARE.match(text, last)):
+        last += len(_uncut(rest[0]))
     return Span(first, last, kind)
 
 
@@ -176,7 +214,7 @@ def _is_option(text: str, start: int) -> bool:
 def _is_password(value: str, *, sure: bool, alone: bool, beside: bool) -> bool:
     """Anything but words about passwords, where it is assigned; in a sentence it must have a digit or sign, or end it."""
     if " " in value:
-        return sure and _is_phrase(value)
+        return sure and (_phrase(value) == len(value) or _is_strange(value))
     if _PLAIN.fullmatch(value):
         return alone and value.lower() not in _ABOUT and not (value.islower() and _ABOUT_ENDING.fullmatch(value))
     letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
@@ -187,13 +225,18 @@ def _is_password(value: str, *, sure: bool, alone: bool, beside: bool) -> bool:
     return (letters and len(value) >= 5) or (digits and len(value) >= 6)
 
 
-def _is_key(value: str, *, sure: bool, beside: bool) -> bool:
-    """Letters with digits which read like no name of a thing; letters or digits alone only where long and assigned."""
+def _is_key(value: str, *, sure: bool, beside: bool, variable: bool) -> bool:
+    """Letters with digits which read like no name of a thing; letters or digits alone only where long and assigned.
+
+    What an environment variable is set to may read like a name: `JWT_SECRET=my-dev-secret-1`.
+    """
     letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
     if " " in value:
         return False
     if letters and digits:
-        return len(value) >= (20 if beside else 6) and (_UUID.fullmatch(value) is not None or not _is_name(value))
+        return len(value) >= (20 if beside else 6) and (
+            variable or _UUID.fullmatch(value) is not None or not _is_name(value)
+        )
     if digits:
         return sure and len(value) >= 16
     return sure and len(value) >= 24 and value.isalpha() and len(set(value)) > 1
@@ -211,10 +254,23 @@ def _is_name(value: str) -> bool:
     )
 
 
-def _is_phrase(value: str) -> bool:
-    """Whether several words are a passphrase, not a sentence about one; eleven in a row without a short one are."""
-    words = re.split(r"[ \n,-]+", value.lower())
-    return len(words) >= 4 and (
-        (len(words) >= 11 and all(len(word) > 2 for word in words))
-        or (not _JOINING.intersection(words) and not _ABOUT_ENDING.fullmatch(words[0]))
+def _phrase(value: str) -> int:
+    """How much of the words is a passphrase and no sentence about one: four or more before any word that joins others.
+
+    Eleven and more without a short one are a wallet's: its list has joining words, too.
+    """
+    words = list(re.finditer(r"[^ \n,-]+", value.lower()))
+    if len(words) >= 11 and all(len(word[0]) > 2 for word in words):
+        return len(value)
+    before = list(takewhile(lambda word: word[0] not in _JOINING, words))
+    if len(before) < 4 or _ABOUT_ENDING.fullmatch(before[0][0]) or sum(word[0] in _ABOUT for word in before) > 1:
+        return 0
+    return before[-1].end()
+
+
+def _is_strange(value: str) -> bool:
+    """Whether a quoted phrase holds a word with digits or signs inside, and none that joins others."""
+    words = value.split()
+    return not _JOINING.intersection(value.lower().split()) and any(
+        re.search(r"[A-Za-z][\d@$!#%&]\w", word) for word in words
     )

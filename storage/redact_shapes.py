@@ -36,7 +36,9 @@ class Rule(NamedTuple):
 #: Not inside a longer word, nor the start of an image's data.
 _LEFT: Final = r"(?<![A-Za-z0-9])(?<!base64,)"
 
-_ELSEWHERE: Final = re.compile(r"\$\{?[\w.:-]+\}?|\$\(.*\)|\{\{?[\w .]+\}?\}|<[\w -]+>|%\w+%|%s|\*+|\.+|•+|…")
+_ELSEWHERE: Final = re.compile(
+    r"\$\{?[\w.:-]+\}?|\$\(.*\)|\{\{?[\w .]+\}?\}|<[\w -]+>|.?\{[^{}]*\}.?|%\w+%|%s|\*+|\.+|•+|…"
+)
 
 #: Kind, the prefixes which open such a credential, and what follows them; shorter than issued, to catch new formats.
 _PREFIXED: Final = (
@@ -60,11 +62,11 @@ _PREFIXED: Final = (
     ("brevo_key", "xkeysib- xsmtpsib-", r"[\w-]{32,}"),
     ("npm_token", "npm_", r"[A-Za-z0-9]{30,}"),
     ("pypi_token", "pypi-Ag", r"[\w-]{16,}"),
-    ("rubygems_key", "rubygems_", r"[0-9a-f]{32,}"),
+    ("rubygems_key", "rubygems_", r"[A-Za-z0-9]{32,}"),
     ("docker_token", "dckr_pat_ dckr_oat_", r"[\w-]{20,}"),
     ("huggingface_token", "hf_ api_org_", r"[A-Za-z0-9]{20,}"),
-    ("digitalocean_token", "dop_v1_ doo_v1_ dor_v1_", r"[0-9a-f]{32,}"),
-    ("shopify_token", "shpat_ shpca_ shppa_ shpss_ shptka_", r"[0-9a-fA-F]{24,}"),
+    ("digitalocean_token", "dop_v1_ doo_v1_ dor_v1_", r"[A-Za-z0-9]{32,}"),
+    ("shopify_token", "shpat_ shpca_ shppa_ shpss_ shptka_", r"[A-Za-z0-9]{24,}"),
     ("cloudflare_token", "cfut_ cfat_ cfk_", r"[\w-]{30,}"),
     ("cloudflare_token", "v1.0-", r"[0-9a-f]{24}-[0-9a-f]{80,}"),
     ("databricks_token", "dapi", r"[0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9])"),
@@ -116,13 +118,13 @@ _PREFIXED: Final = (
     ("apify_token", "apify_api_", r"[A-Za-z0-9]{20,}"),
     ("netlify_token", "nfp_", r"[A-Za-z0-9]{30,}"),
     ("contentful_token", "CFPAT-", r"[\w-]{30,}"),
-    ("buildkite_token", "bkua_", r"[0-9a-f]{32,}"),
+    ("buildkite_token", "bkua_", r"[A-Za-z0-9]{32,}"),
     ("circleci_token", "CCIPAT_ CCIPRJ_", r"\w{20,}"),
     ("posthog_key", "phx_", r"[A-Za-z0-9]{30,}"),
     ("mongodb_key", "mdb_sa_sk_", r"[\w-]{20,}"),
     ("neon_key", "napi_", r"[a-z0-9]{30,}"),
     ("easypost_key", "EZAK EZTK", r"[A-Za-z0-9]{50,}"),
-    ("shippo_token", "shippo_live_ shippo_test_", r"[0-9a-fA-F]{30,}"),
+    ("shippo_token", "shippo_live_ shippo_test_", r"[A-Za-z0-9]{30,}"),
     ("openshift_token", "sha256~", r"[\w-]{40,}"),
     ("infracost_key", "ico-", r"[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
     ("typeform_token", "tfp_", r"[\w-]{40,}"),
@@ -191,13 +193,21 @@ _PRIVATE_KEY: Final = (
 _STRUCTURED: Final = (
     Rule("private_key_block", ("private key",), _PRIVATE_KEY),
     Rule("private_key_block", ("private-lines:",), r"Private-Lines: \d+(?:\s+[A-Za-z0-9+/=]{16,})+"),
-    Rule("jwt", ("eyj",), r"(?<![\w-])eyJ[\w-]{6,}+={0,2}\.[\w-]{4,}+(?:\.[\w-]*+){0,3}", _is_jwt),
-    Rule("slack_webhook", ("hooks.slack.com",), r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<value>[\w/+-]{16,})"),
+    Rule("jwt", ("eyj",), r"(?<![\w-])eyJ[\w-]{6,}+={0,2}\.\.?[\w-]{4,}+(?:\.[\w-]++){0,3}", _is_jwt),
+    Rule(
+        "slack_webhook",
+        ("hooks.slack.com",),
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<value>[\w/+-]{16,})",
+    ),
     Rule("discord_webhook", ("/api/webhooks/",), r"discord(?:app)?\.com/api/webhooks/\d{5,25}/(?P<value>[\w-]{20,})"),
     Rule("teams_webhook", ("/incomingwebhook/",), r"/IncomingWebhook/(?P<value>[\w/-]{20,})"),
     Rule("telegram_token", (":a",), _LEFT + r"(?<!:)\d{6,12}:A[\w-]{32,36}(?![\w-])", _is_opaque),
     Rule("discord_token", (".",), r"(?<![\w.-])[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,45}(?![\w-])", _is_discord),
-    Rule("aws_secret_key", ("akia", "asia"), r"A[KS]IA[A-Z0-9]{16}[\s,:;|\"']{1,10}(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"),
+    Rule(
+        "aws_secret_key",
+        ("akia", "asia"),
+        r"A[KS]IA[A-Z0-9]{16}[\s,:;|\"']{1,10}(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+    ),
     Rule("azure_key", ("key=",), r"(?:Account|SharedAccess|Access)Key=(?P<value>[A-Za-z0-9+/]{24,}={0,2})"),
     Rule("azure_key", ("sig=",), r"[?&;]sig=(?P<value>[\w%+/=-]{20,})"),
     Rule("azure_client_secret", ("q~",), _LEFT + r"[\w~.]{3}\dQ~[\w~.-]{31,34}(?![\w~-])"),
@@ -208,13 +218,22 @@ _STRUCTURED: Final = (
     Rule("terraform_token", (".atlasv1.",), _LEFT + r"[A-Za-z0-9]{10,20}\.atlasv1\.[\w=-]{20,}"),
     Rule("openai_key", ("sk-",), _LEFT + r"sk-[A-Za-z0-9]{32,}"),
     Rule("api_key", ("sk-",), _LEFT + r"sk-(?=[\w.-]{8})[\w-]++(?:\.[\w-]++)*", _is_unnamed_key),
-    Rule("password_hash", ("$",), r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|(?:argon2id?|scrypt|y|[156])\$[\w.,=/+$-]{20,})"),
+    Rule(
+        "password_hash",
+        ("$",),
+        r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|(?:argon2id?|scrypt|y|[156])\$[\w.,=/+$-]{20,})",
+    ),
     Rule("basic_auth", ("basic",), r"(?i:basic)[ \t:]{1,4}(?P<value>[\w+/-]{6,}={0,2})", _is_basic),
-    Rule("bearer_token", ("bearer",), r"(?i:bearer)[\"']?[ \t:=]{1,4}[\"']?(?P<value>[\w.~+/-]{7,}[\w~+/-]={0,2})", _is_opaque),
+    Rule(
+        "bearer_token",
+        ("bearer",),
+        r"(?i:bearer)[\"']?[ \t:=]{1,4}[\"']?(?P<value>[\w.~+/-]{7,}[\w~+/-]={0,2})",
+        _is_opaque,
+    ),
     Rule(
         "authorization",
         ("authorization",),
-        r"(?i:authorization)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:[A-Za-z]{1,12}[ ])?(?P<value>[\w.~+/-]{8,}={0,2})",
+        r"(?i:authorization)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:[A-Za-z]{1,12}[ ])?(?P<value>[\w.~+/-]{8,}+={0,2})(?![(\[])",
         _is_opaque,
     ),
     Rule(
@@ -223,11 +242,17 @@ _STRUCTURED: Final = (
         r"://[^\s/?#:\"'<>]{0,128}:(?!\d{1,5}(?:[/?#]|\Z))(?P<value>[^\s/\"'<>]{1,256}|<[\w -]+>)@(?=[\w\[%$<{])",
         is_value,
     ),
-    Rule("basic_auth", ("curl",), r"curl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<value>[^\s\"']{1,128})",
-         is_value),
+    Rule(
+        "basic_auth",
+        ("curl",),
+        r"curl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<value>[^\s\"']{1,128})",
+        is_value,
+    ),
     Rule("password", ("sshpass",), r"sshpass\s+-p\s?(?P<value>\"[^\"\n]{1,128}\"|'[^'\n]{1,128}'|\S{1,128})"),
-    Rule("password", ("machine",), r"machine\s+\S{1,255}\s+login\s+\S{1,128}\s+password\s+(?P<value>\S{1,256})"),
-)  # fmt: skip
+    Rule(
+        "password", ("machine",), r"machine\s+\S{1,255}\s+login\s+\S{1,128}\s+password\s+(?P<value>\S{1,256})", is_value
+    ),
+)
 
 
 def _prefixed() -> Iterator[Rule]:

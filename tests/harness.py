@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +14,13 @@ from daemon.config import Config, load
 from daemon.rpc import Caller
 from storage.embed import Embedder
 from tests.fakes import HashEmbedder, SettableClock
+
+
+def hashing(provider: str, _model: str) -> Embedder:
+    """A hashing embedder that passes for the one which the configuration names."""
+    embedder = HashEmbedder()
+    embedder.fingerprint = replace(embedder.fingerprint, provider=provider)
+    return embedder
 
 
 class Daemon:
@@ -24,7 +32,7 @@ class Daemon:
     ) -> None:  # fmt: skip
         self.folder = folder
         self.clock = clock or SettableClock()
-        self._embedder = embedder or (lambda _provider, _model: HashEmbedder())
+        self._embedder = embedder or hashing
         self._options = {"DREAMD_METRICS__LISTEN": "", "DREAMD_STORAGE__RESERVE_MB": "16", **(options or {})}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

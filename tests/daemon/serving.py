@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from daemon.rpc import Caller, Limits, RpcServer, bind_unix
 from storage.errors import Conflict, Invalid, NotFound, Unavailable
@@ -243,7 +243,7 @@ class Wire:
         self.socket.connect(str(address) if unix else address)
         self._reader = _Reader(_Incoming(self.socket))
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -267,6 +267,13 @@ class Wire:
 
     def post(self, method: str, body: bytes = b"", **headers: str) -> Answer:
         return self.ask("POST", f"/v1/{method}", body, **headers)
+
+    def has_been_answered(self) -> bool:
+        """Whether a byte has come, after at most the socket's time-out."""
+        try:
+            return bool(self.socket.recv(1, socket.MSG_PEEK))
+        except TimeoutError:
+            return False
 
     def is_closed(self) -> bool:
         """Whether the server ends the connection, without another byte; waits until it does either."""

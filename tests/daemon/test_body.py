@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -27,10 +28,8 @@ def test_what_is_encoded_is_parsed_to_the_same(value) -> None:
 
 @given(st.binary() | st.text().map(str.encode) | st.sampled_from(["NaN", "[1", '{"a":'] * 2).map(str.encode))
 def test_any_bytes_are_an_object_or_invalid(body: bytes) -> None:
-    try:
+    with contextlib.suppress(Invalid):
         assert isinstance(parse_params(body), dict)
-    except Invalid as error:
-        assert error.hint
 
 
 def nested(depth: int) -> bytes:

@@ -19,25 +19,10 @@ from tests.requirements import require
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Running]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture
-def running(shared: Running) -> Running:
-    shared.service.calls.clear()
-    return shared
-
-
 @pytest.fixture
 def client(running: Running) -> Iterator[Client]:
     with Client(running.path) as client:
         yield client
-
-
-# Calls
 
 
 def test_a_call_gives_the_result(client: Client) -> None:
@@ -111,9 +96,6 @@ def test_a_call_that_takes_too_long_is_given_up_and_its_answer_never_taken_for_a
         assert client.call("echo") == {"params": {}}
 
 
-# Streams
-
-
 def test_a_stream_gives_progress_and_then_the_result(client: Client) -> None:
     assert list(client.stream("count", to=3)) == [{"progress": {"done": n}} for n in range(3)] + [{"counted": 3}]
 
@@ -166,9 +148,6 @@ def test_events_are_followed() -> None:
         assert until(lambda: running.events.followers == 0)
 
 
-# A daemon that is not there
-
-
 @pytest.mark.parametrize("place", ["missing", "missing/folder/s", "file", "dead"])
 def test_where_nobody_listens_the_error_says_how_to_start_it(place: str) -> None:
     with short_folder() as folder:
@@ -211,9 +190,6 @@ def test_a_socket_of_another_user_is_unauthorized(running: Running) -> None:
     assert told.stdout == "unauthorized\n"
 
 
-# A connection that breaks
-
-
 def test_a_connection_that_the_daemon_closed_while_idle_is_replaced_unseen() -> None:
     with serving(Limits(idle_seconds=0.05)) as running, Client(running.path) as client:
         client.call("echo", n=1)
@@ -249,7 +225,7 @@ class Scripted:
             received += connection.recv(65536)
         head, _, body = received.partition(b"\r\n\r\n")
         length = next(
-            (int(l.split(b":")[1]) for l in head.split(b"\r\n") if l.lower().startswith(b"content-length")), 0
+            (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0
         )
         while len(body) < length:
             body += connection.recv(65536)
@@ -311,9 +287,11 @@ def test_row68_a_call_with_a_request_id_is_repeated_once_with_the_same_one() -> 
 
 
 def test_a_call_with_a_request_id_is_not_repeated_for_ever() -> None:
-    with scripted(Scripted.read_and_die, Scripted.read_and_die) as (client, daemon):
-        with pytest.raises(CallError, match="unknown"):
-            client.call("remember", content="x", request_id="once")
+    with (
+        scripted(Scripted.read_and_die, Scripted.read_and_die) as (client, daemon),
+        pytest.raises(CallError, match="unknown"),
+    ):
+        client.call("remember", content="x", request_id="once")
 
     assert len(daemon.heads) == 2
 
@@ -334,31 +312,25 @@ def test_a_call_that_the_daemon_never_read_to_its_end_is_repeated() -> None:
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
 def test_an_answer_that_breaks_off_is_an_error(size: int) -> None:
-    with scripted(Scripted.die_in_the_answer) as (client, _):
-        with pytest.raises(CallError, match="unknown"):
-            client.call("remember", content="x" * size)
+    with scripted(Scripted.die_in_the_answer) as (client, _), pytest.raises(CallError, match="unknown"):
+        client.call("remember", content="x" * size)
 
 
 def test_a_stream_that_breaks_off_is_an_error_and_no_result() -> None:
     items = []
-    with scripted(Scripted.die_in_the_stream) as (client, _):
-        with pytest.raises(CallError, match="unknown"):
-            items.extend(client.stream("run_job", name="night"))
+    with scripted(Scripted.die_in_the_stream) as (client, _), pytest.raises(CallError, match="unknown"):
+        items.extend(client.stream("run_job", name="night"))
 
     assert items == [] or items == [{"progress": {}}]
 
 
 @pytest.mark.parametrize("act", [Scripted.answer_a_page, Scripted.answer_nonsense])
 def test_somebody_else_on_the_socket_is_told_from_a_daemon(act: Callable[[Scripted, socket.socket], None]) -> None:
-    with scripted(act) as (client, _):
-        with pytest.raises(CallError) as caught:
-            client.call("health")
+    with scripted(act) as (client, _), pytest.raises(CallError) as caught:
+        client.call("health")
 
     assert caught.value.kind in ("internal", "unavailable")
     assert caught.value.hint
-
-
-# Where the socket is
 
 
 FULL = {

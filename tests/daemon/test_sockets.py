@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import grp
 import os
+import pwd
 import signal
 import socket
 import stat
@@ -187,8 +188,6 @@ def test_membership_comes_from_the_peers_gid_or_from_the_user_database() -> None
 
 
 def test_a_member_listed_in_the_group_belongs_to_it() -> None:
-    import pwd  # noqa: PLC0415
-
     users = {user.pw_name: user.pw_uid for user in pwd.getpwall()}
     listed = [(group, users[name]) for group in grp.getgrall() for name in group.gr_mem if name in users]
     require(bool(listed), "no group of this machine lists a member")

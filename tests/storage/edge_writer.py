@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from storage import edge_files
 from storage.edge import EdgeEngine
 from storage.engine import Collection, Point, Sparse
 
@@ -38,9 +39,20 @@ def point(point_id: str, payload: dict[str, Any] | None = None, *, seed: int = 1
     return Point(point_id, payload or {}, vector / np.linalg.norm(vector), Sparse(tuple(terms), (1.0,) * len(terms)))
 
 
+def noise(seed: object, length: int) -> str:
+    """Text that does not compress; what does takes hardly any room in a segment."""
+    return random.Random(repr(seed)).randbytes(length // 2).hex()
+
+
 def open_engine(folder: Path, collections: Sequence[Collection] = COLLECTIONS) -> EdgeEngine:
     """Open without regard to the disk's room, so that tests do not depend on the machine's."""
     return EdgeEngine.open(folder, collections, reserve_mb=1, free_bytes=lambda _: PLENTY)
+
+
+def segment(store: Path, collection: str = MEMORIES.name) -> Path:
+    """The folder of the collection's only segment."""
+    (only,) = edge_files.segments(store / collection).values()
+    return only
 
 
 def contents(engine: EdgeEngine, collection: str = MEMORIES.name) -> dict[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,9 +134,13 @@ def test_batches_cover_everything_in_order_and_are_bounded(sizes):
     assert all(len(batch) == 1 or (len(batch) <= 64 and len(batch) * batch[-1] <= 16_000) for batch in found)
 
 
+def test_many_short_texts_go_in_batches_of_64():
+    assert [batch.stop - batch.start for batch in batches([1] * 150)] == [64, 64, 22]
+
+
 def test_one_long_text_among_many_short_ones_does_not_swell_their_batch():
     recorder = Recorder()
-    recorder.embedder.embed(["hello"] * 63 + [FILLER * 400])
+    recorder.embedder.embed([FILLER * 400] + ["hello"] * 63)
 
     assert all(len(call) * max(len(text.encode()) for text in call) <= 16_000 for call in recorder.calls)
     assert max(len(text.encode()) for call in recorder.calls for text in call) <= PASSAGE_BYTES
@@ -247,10 +252,11 @@ def test_a_provider_whose_package_is_damaged_is_unavailable_and_says_how_to_mend
 
 
 class TextEmbedding:
-    """fastembed's class, with its signature, for a model of three dimensions."""
+    """fastembed's class, with its signature, for models of three dimensions; it leaves a file in its cache."""
 
     def __init__(self, model_name: str, cache_dir: str | None = None, threads: int | None = None) -> None:
-        self.given = (model_name, cache_dir, threads)
+        if cache_dir:
+            Path(cache_dir, "model.onnx").touch()
 
     @staticmethod
     def list_supported_models() -> list[dict[str, object]]:
@@ -267,6 +273,7 @@ def test_fastembed_takes_its_dimension_from_its_list_of_models(monkeypatch, tmp_
 
     assert default.fingerprint == Fingerprint("fastembed", "BAAI/bge-small-en-v1.5", 3)
     assert other.fingerprint.model == "small/other"
+    assert (tmp_path / "model.onnx").exists()
     assert other.embed(["ab", "abcd"])[0] == pytest.approx([0.5**0.5, 0.5**0.5, 0.0])
     with pytest.raises(Invalid, match="did you mean 'small/other'"):
         load_embedder("fastembed", "small/otter")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from storage.errors import Invalid
 from storage.fading import HALF_LIFE_DAYS, Awake, Retention, add, edge_weight, edge_weights, strengthen
-from storage.model import DAY, EDGE_KINDS, MAX_EDGE_WEIGHT
+from storage.model import DAY, EDGE_KINDS, MAX_EDGE_WEIGHT, Memory
 
 NOW = 1_767_225_600.0
 ALWAYS = Awake()
@@ -310,3 +310,15 @@ def test_rows_of_memories_are_retained_like_single_ones(policy, memories, absenc
     row = retention.of_many(*columns, NOW, awake)
 
     assert row.tolist() == pytest.approx([retention.of(*memory, NOW, awake) for memory in memories], rel=1e-12)
+
+
+def test_whole_memories_are_retained_since_their_last_access_or_edit():
+    week_ago = NOW - 7 * DAY
+    memories = [
+        Memory(id="unused", created_at=week_ago, updated_at=week_ago),
+        Memory(id="used", created_at=week_ago - DAY, updated_at=week_ago - DAY, accessed_at=week_ago, access_count=1),
+        Memory(id="edited", created_at=week_ago, updated_at=NOW),
+    ]
+
+    assert Retention().of_rows(memories, NOW, ALWAYS) == pytest.approx([0.367879, 0.513417, 1.0], abs=1e-6)
+    assert Retention().of_rows([], NOW, ALWAYS).shape == (0,)

@@ -1,0 +1,112 @@
+"""The verbs of `dreamctl`: every method of the committed OpenAPI document, and what each may be given."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+Kind = Literal["text", "number", "integer", "switch", "time", "path", "object", "lines"]
+
+#: Other names of a verb, and what each stands for.
+ALIASES: Final = {"run": ("run_job",), "night": ("run_job", "night")}
+
+_DOCUMENT: Final = Path(__file__).with_name("openapi.json")
+_KINDS: Final[Mapping[str, Kind]] = {"number": "number", "integer": "integer", "boolean": "switch", "object": "object"}
+_FORMATS: Final[Mapping[str, Kind]] = {"date-time": "time", "path": "path"}
+_LAST: Final = ("scope", "clearance", "request_id")  # what many verbs share stands last in their help
+
+
+class UsageError(Exception):
+    """The command line is wrong and nothing was sent: `detail` says what, `hint` what to write instead."""
+
+    def __init__(self, detail: str, hint: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.hint = hint
+
+
+class Param(NamedTuple):
+    """What a verb may be given; `lines` is a file of JSON lines, `repeats` says that several values make a list."""
+
+    name: str
+    kind: Kind
+    about: str
+    choices: tuple[str, ...]
+    default: Any
+    required: bool
+    repeats: bool
+    flags: tuple[str, ...]
+
+
+class Verb(NamedTuple):
+    """A method as a command; `positional` names the params that need no flag, in their order."""
+
+    name: str
+    group: str
+    about: str
+    writes: bool
+    streams: bool
+    positional: tuple[str, ...]
+    params: Mapping[str, Param]
+
+
+def load(document: Mapping[str, Any] | None = None) -> dict[str, Verb]:
+    """Every verb by its name, in the document's order; without one, in that of the document committed beside this file."""
+    if document is None:
+        document = json.loads(_DOCUMENT.read_bytes())
+    operations = [path["post"] for path in document["paths"].values()]
+    return {operation["operationId"]: _verb(operation) for operation in operations}
+
+
+def find(verbs: Mapping[str, Verb], word: str) -> Verb:
+    """The verb that a word means, spelt with dashes or underscores. Raises UsageError with the nearest one."""
+    name = word.replace("-", "_")
+    if name not in verbs:
+        raise UsageError(f"There is no verb {word!r}.", nearest(name, [*verbs, *ALIASES]) or "dreamctl --help")
+    return verbs[name]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A question that names the known word most like this one, or nothing."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def _verb(operation: Mapping[str, Any]) -> Verb:
+    body = operation["requestBody"]["content"]["application/json"]["schema"]
+    schemas: Mapping[str, Any] = body.get("properties", {})
+    required = body.get("required", ())
+    params = {name: _param(name, schema, name in required, schemas) for name, schema in schemas.items()}
+    files = (param.name for param in params.values() if param.kind == "lines" and param.required)
+    positional = tuple(operation["x-positional"] or files)
+    order = [*positional, *(name for name in params if name not in (*positional, *_LAST)), *_LAST]
+    return Verb(
+        operation["operationId"], operation["tags"][0], operation["summary"], operation["x-writes"], operation["x-streams"],
+        positional, {name: params[name] for name in order if name in params},
+    )  # fmt: skip
+
+
+def _param(name: str, schema: Mapping[str, Any], required: bool, siblings: Iterable[str]) -> Param:
+    shapes = [shape for shape in schema.get("anyOf", [schema]) if shape.get("type") != "null"]
+    lists = [shape for shape in shapes if shape.get("type") == "array"]
+    items = lists[0].get("items", {}) if lists else shapes[0]
+    kind = _FORMATS.get(items.get("format", "")) or _KINDS.get(items.get("type", "object"), "text")
+    if lists and kind == "object":
+        kind = "lines"
+    return Param(
+        name, kind, schema.get("description", ""), tuple(items.get("enum", ())), schema.get("default"), required,
+        bool(lists) and kind != "lines", _flags(name, bool(lists) or kind == "object", siblings),
+    )  # fmt: skip
+
+
+def _flags(name: str, many: bool, siblings: Iterable[str]) -> tuple[str, ...]:
+    """The flags of a param: its name, one letter with one dash too, and its singular where it takes many."""
+    names = [name]
+    singular = name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s")
+    if many and singular not in (name, *siblings):
+        names.insert(0, singular)
+    short = [f"-{name}"] if len(name) == 1 else []
+    return (*short, *(f"--{one.replace('_', '-')}" for one in names))
