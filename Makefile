@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint run bench locks clean
+.PHONY: help demo test lint run bench openapi locks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,6 +32,9 @@ run: $(STAMP) ## the daemon in the foreground, its state in ~/.local/state/dream
 
 bench: $(STAMP) ## the measures as JSON; BENCH="..." are its arguments
 	@$(BIN)/python tests/bench/run.py $(BENCH)
+
+openapi: $(STAMP) ## write daemon/openapi.json again, after a change of any method
+	@$(BIN)/python -m daemon.openapi
 
 locks: $(STAMP) ## resolve the locks again within pyproject.toml; UPGRADE=--upgrade takes what is newest
 	@echo '==> requirements.lock'

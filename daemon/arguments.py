@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from daemon.values import Inputs, value_of
-from daemon.verbs import Param, UsageError, Verb, nearest
+from daemon.verbs import ALIASES, LOCAL, Param, UsageError, Verb, nearest
 
 TIMEOUT: Final = 60.0  # seconds to wait for an answer where nothing else is asked for
 
@@ -44,17 +44,22 @@ def split(tokens: Sequence[str]) -> tuple[str | None, list[str]]:
 def parse(verb: Verb, tokens: Sequence[str], inputs: Inputs) -> tuple[dict[str, Any], Options]:
     """The params that were given, as they go on the wire, and the options of every verb. Raises UsageError."""
     parser = parser_of(verb)
-    given = parser.read(tokens)
+    given, words = parser.read(tokens)
     options = _options(given)
     if options.help:
         return {}, options
+    for name in verb.positional:
+        taken = words if verb.params[name].repeats else words[:1]
+        words = words[len(taken) :]
+        given |= {name: taken} if taken else {}
+    if words:
+        raise UsageError(f"{words[0]!r} is one word too many.", f"Quote a text of several words: {parser.usage}")
     params: dict[str, Any] = {}
     for name, param in verb.params.items():
-        words = given.get(_slot(name)) or given.get(name)
-        if words:
-            params[name] = words[-1] if param.kind == "switch" else value_of(param, words, inputs)
+        if name in given:
+            params[name] = given[name][-1] if param.kind == "switch" else value_of(param, given[name], inputs)
         elif param.required:
-            raise UsageError(f"{name.upper()} is missing.", f"{parser.usage}")
+            raise UsageError(f"{name.upper()} is missing.", f"Write: {parser.usage}")
     return params, options
 
 
@@ -63,29 +68,46 @@ def parse_options(tokens: Sequence[str]) -> Options:
     parser = _Parser("dreamctl", "")
     _add_options(parser)
     parser.flag(parser, ["--version"], dest="=version", action="store_true")
-    return _options(parser.read(tokens))
+    return _options(parser.read(tokens)[0])
 
 
 def parser_of(verb: Verb) -> _Parser:
     """The parser of one verb, which also writes its help."""
     parser = _Parser(f"dreamctl {verb.name}", verb.about)
-    words = parser.add_argument_group("arguments")
     for param in verb.params.values():
-        positional = param.name in verb.positional
-        if positional:
-            about, name = _about(param), param.name.upper()
-            words.add_argument(_slot(param.name), nargs="*" if param.repeats else "?", metavar=name, help=about, type=str)
-        _add_flags(parser, param, argparse.SUPPRESS if positional else _about(param))
+        if param.name in verb.positional:
+            notes = [f"one of {', '.join(param.choices)}"] if param.choices else []
+            parser.add_argument(f"<{param.name}>", nargs="*", metavar=param.name.upper(), help=_about(param, notes))
+        _add_flags(parser, param, argparse.SUPPRESS if param.name in verb.positional else _about(param, []))
     _add_options(parser)
     parser.usage = " ".join([parser.prog, *(_usage(verb.params[name]) for name in verb.positional), "[options]"])
     return parser
 
 
+def overview(verbs: Mapping[str, Verb]) -> str:
+    """The help of the whole program: every verb by its group, a line each."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for verb in verbs.values():
+        groups.setdefault(verb.group, []).append((verb.name, verb.about))
+    groups["short for"] = [(alias, " ".join(words)) for alias, words in ALIASES.items()]
+    groups["without the daemon"] = list(LOCAL.items())
+    width = max(len(name) for rows in groups.values() for name, _ in rows)
+    about = "The command line of dreamd, the memory daemon. Without a verb it shows how the daemon is."
+    lines = ["usage: dreamctl VERB [options]", "", about]
+    for group, rows in groups.items():
+        lines += ["", f"{group}:", *(f"  {name:<{width}}  {about}" for name, about in rows)]
+    parser = _Parser("dreamctl", "")
+    _add_options(parser)
+    parser.usage = argparse.SUPPRESS
+    codes = "exit codes: 0 done, 1 error, 2 usage, 3 the daemon is not running"
+    return "\n".join([*lines, "", parser.format_help().strip(), "", codes, "More: dreamctl VERB --help", ""])
+
+
 class _Parser(argparse.ArgumentParser):
-    """Knows which of its flags take a value, and raises where argparse would leave the program."""
+    """Reads the flags; the words it only describes. It raises where argparse would leave the program."""
 
     def __init__(self, prog: str, description: str) -> None:
-        super().__init__(prog, description=description, allow_abbrev=False, add_help=False)
+        super().__init__(prog, description=description, allow_abbrev=False, add_help=False, formatter_class=_Formatter)
         self._takes_value: dict[str, bool] = {}
 
     def flag(self, group: Any, flags: Sequence[str], **options: Any) -> None:
@@ -93,46 +115,54 @@ class _Parser(argparse.ArgumentParser):
         action = group.add_argument(*flags, default=argparse.SUPPRESS, **options)
         self._takes_value |= dict.fromkeys(flags, action.nargs != 0)
 
-    def read(self, tokens: Sequence[str]) -> dict[str, Any]:
-        """What was given, by destination; words and flags may be mixed. Raises UsageError."""
-        given = vars(self.parse_intermixed_args(self._tidied(tokens)))
-        return {name: [value] if isinstance(value, str) and name.startswith("<") else value for name, value in given.items()}
+    def read(self, tokens: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        """What was given by flags, by destination, and the words between and after them. Raises UsageError."""
+        flags, words = self._sorted(tokens)
+        given = {name: value for name, value in vars(self.parse_args(flags)).items() if not name.startswith("<")}
+        return given, words
 
-    def _tidied(self, tokens: Sequence[str]) -> list[str]:
-        """The tokens as argparse reads them: dashes in flags, and values tied to their flags, for they may begin with one."""
-        tidy: list[str] = []
+    def _sorted(self, tokens: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Flags, spelt with dashes and each tied to its value, which may begin with a dash itself; and words."""
+        flags: list[str] = []
+        words: list[str] = []
         waiting = list(reversed(tokens))
         while waiting:
-            token = waiting.pop()
-            name, equals, value = token.partition("=")
-            flag = name.replace("_", "-")
-            if token == "--":
-                return [*tidy, token, *reversed(waiting)]
-            if not token.startswith("--") or " " in name:
-                tidy.append(token)
+            word = waiting.pop()
+            if word == "--":
+                return flags, [*words, *reversed(waiting)]
+            if not _is_flag(word):
+                words.append(word)
                 continue
+            long = word.startswith("--")
+            name, tie, value = word.partition("=") if long else (word[:2], "", word[2:])
+            flag = name.replace("_", "-")
             if flag not in self._takes_value:
-                raise UsageError(f"{self.prog} has no flag {name}.", nearest(flag, self._takes_value) or f"{self.prog} --help")
-            if self._takes_value[flag] and not equals and waiting and waiting[-1] not in self._takes_value:
-                equals, value = "=", waiting.pop()
-            tidy.append(flag + equals + value)
-        return tidy
+                hint = nearest(flag, self._takes_value) or "Put -- before a text that begins with a dash."
+                raise UsageError(f"{self.prog} has no flag {name}.", hint)
+            if self._takes_value[flag] and not (tie or value) and waiting and waiting[-1] not in self._takes_value:
+                tie, value = "=" * long, waiting.pop()
+            flags.append(flag + tie + value)
+        return flags, words
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse found wrong."""
         raise UsageError(message[:1].upper() + message[1:] + ".", f"{self.prog} --help")
 
 
-def _slot(name: str) -> str:
-    """Where a param goes that was given without its flag."""
-    return f"<{name}>"
+class _Formatter(argparse.HelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+
+
+def _is_flag(word: str) -> bool:
+    """Whether a word is meant as a flag: `-` is standard input, and `-5` and `- buy milk` are texts."""
+    return len(word) > 1 and word[0] == "-" and not word[1].isdigit() and " " not in word.partition("=")[0]
 
 
 def _add_flags(parser: _Parser, param: Param, about: str) -> None:
     if param.kind == "switch":
-        negative = [f"--no-{param.flags[-1].removeprefix('--')}"]
-        for flags, value in ((param.flags, True), (negative, False)):
-            shown = about if value is not (param.default is True) else argparse.SUPPRESS
+        for flags, value in ((param.flags, True), ((param.opposite,), False)):
+            shown = about if flags[-1] in param.offered else argparse.SUPPRESS
             parser.flag(parser, flags, dest=param.name, action="append_const", const=value, help=shown)
         return
     metavar = f"{{{','.join(param.choices)}}}" if param.choices else _METAVARS[param.kind]
@@ -142,7 +172,9 @@ def _add_flags(parser: _Parser, param: Param, about: str) -> None:
 def _add_options(parser: _Parser) -> None:
     group = parser.add_argument_group("options of every verb")
     parser.flag(group, ["--json"], dest="=json", action="store_true", help="print the result as it is")
-    parser.flag(group, ["--socket"], dest="=socket", metavar="PATH", help="where the daemon listens, else $DREAMD_SOCKET")
+    parser.flag(
+        group, ["--socket"], dest="=socket", metavar="PATH", help="where the daemon listens, else $DREAMD_SOCKET"
+    )
     about = f"how long to wait for an answer (default {TIMEOUT:g}; long work: for ever)"
     parser.flag(group, ["--timeout"], dest="=timeout", metavar="SECONDS", type=_seconds, help=about)
     parser.flag(group, ["-h", "--help"], dest="=help", action="store_true", help="show this")
@@ -152,17 +184,14 @@ def _options(given: Mapping[str, Any]) -> Options:
     return Options(**{name[1:]: value for name, value in given.items() if name.startswith("=")})
 
 
-def _about(param: Param) -> str:
-    notes = [_NOTES[param.kind]] if param.kind in _NOTES else []
-    if param.choices:
-        notes.append(f"one of {', '.join(param.choices)}")
+def _about(param: Param, notes: list[str]) -> str:
+    notes = [*notes, *([_NOTES[param.kind]] if param.kind in _NOTES else [])]
     if param.repeats:
         notes.append("repeatable")
-    if param.kind == "switch" and param.default is True:
-        notes.append("on unless switched off")
-    elif param.default not in (None, "", [], {}, False):
-        notes.append(f"default {param.default}")
-    return " ".join([param.about, *([f"({'; '.join(notes)})"] if notes else [])]).strip().replace("%", "%%")
+    if param.default not in (None, "", [], {}, True, False):
+        notes.append(f"default: {param.default}")
+    about = f"Switch off: {param.about}" if param.default is True else param.about
+    return " ".join([about, *([f"({'; '.join(notes)})"] if notes else [])]).strip().replace("%", "%%")
 
 
 def _usage(param: Param) -> str:
@@ -171,7 +200,10 @@ def _usage(param: Param) -> str:
 
 
 def _seconds(word: str) -> float:
-    seconds = float(word)
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < math.inf:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{word!r} is no number of seconds above 0")
     return seconds

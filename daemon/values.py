@@ -58,7 +58,9 @@ def _number(param: Param, word: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         kind = "a whole number" if param.kind == "integer" else "a number"
-        raise UsageError(f"{param.name.upper()} is {kind}, not {word!r}.", f"Write {param.flags[-1]} {param.default or 1}")
+        raise UsageError(
+            f"{param.name.upper()} is {kind}, not {word!r}.", f"Write {param.flags[-1]} {param.default or 1}"
+        )
     return value
 
 
@@ -104,7 +106,9 @@ def _objects_in(name: str, inputs: Inputs) -> list[dict[str, Any]]:
         if line.strip():
             item = _object(line)
             if item is None:
-                raise UsageError(f"Line {number} of {name} is not a JSON object.", 'Write one a line: {"content": "..."}')
+                raise UsageError(
+                    f"Line {number} of {name} is not a JSON object.", 'Write one a line: {"content": "..."}'
+                )
             objects.append(item)
     return objects
 

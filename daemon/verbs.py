@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +11,8 @@ Kind = Literal["text", "number", "integer", "switch", "time", "path", "object", 
 
 #: Other names of a verb, and what each stands for.
 ALIASES: Final = {"run": ("run_job",), "night": ("run_job", "night")}
+#: Verbs that are no methods: `dreamctl` answers them alone.
+LOCAL: Final = {"completion": "Print the completion script of a shell.", "help": "Show what a verb takes."}
 
 _DOCUMENT: Final = Path(__file__).with_name("openapi.json")
 _KINDS: Final[Mapping[str, Kind]] = {"number": "number", "integer": "integer", "boolean": "switch", "object": "object"}
@@ -40,6 +41,19 @@ class Param(NamedTuple):
     repeats: bool
     flags: tuple[str, ...]
 
+    @property
+    def opposite(self) -> str:
+        """The flag that switches it off."""
+        return f"--no-{self.flags[-1].removeprefix('--')}"
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The long flags worth showing: of a switch, those that change what it is by default."""
+        on = tuple(flag for flag in self.flags if flag.startswith("--"))
+        if self.kind != "switch":
+            return on
+        return (on if self.default is not True else ()) + ((self.opposite,) if self.default is not False else ())
+
 
 class Verb(NamedTuple):
     """A method as a command; `positional` names the params that need no flag, in their order."""
@@ -65,13 +79,15 @@ def find(verbs: Mapping[str, Verb], word: str) -> Verb:
     """The verb that a word means, spelt with dashes or underscores. Raises UsageError with the nearest one."""
     name = word.replace("-", "_")
     if name not in verbs:
-        raise UsageError(f"There is no verb {word!r}.", nearest(name, [*verbs, *ALIASES]) or "dreamctl --help")
+        raise UsageError(f"There is no verb {word!r}.", nearest(name, [*verbs, *ALIASES, *LOCAL]) or "dreamctl --help")
     return verbs[name]
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A question that names the known word most like this one, or nothing."""
-    near = difflib.get_close_matches(word, list(known), 1)
+    import difflib  # only a slip needs it
+
+    near = difflib.get_close_matches(word, list(known), 1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else ""
 
 
@@ -97,8 +113,9 @@ def _param(name: str, schema: Mapping[str, Any], required: bool, siblings: Itera
     if lists and kind == "object":
         kind = "lines"
     return Param(
-        name, kind, schema.get("description", ""), tuple(items.get("enum", ())), schema.get("default"), required,
-        bool(lists) and kind != "lines", _flags(name, bool(lists) or kind == "object", siblings),
+        name, kind, about=schema.get("description") or items.get("description", ""), choices=tuple(items.get("enum", ())),
+        default=schema.get("default"), required=required, repeats=bool(lists) and kind != "lines",
+        flags=_flags(name, bool(lists) or kind == "object", siblings),
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """What a job gets, and what it gives back.
 
 A job is one file: a pure `plan(...)` and a thin `run(ctx) -> Report`. `ctx.now` is one instant for the whole run; the dice
-are seeded and the seed is recorded. Store calls go through the lane behind the requests, in batches; between batches
-`ctx.stopping()` says whether to end.
+are seeded and the seed is recorded. Store calls go through the lane behind the requests, in batches small enough that a
+request never waits long for one; between batches `ctx.must_stop()` says whether to end.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
-from storage.changes import BATCH, Applied, Change
+from storage.changes import Applied, Change, Move
+from storage.errors import Corrupt
 from storage.fading import Retention
 from storage.lane import Lane
 from storage.learn import Learned
+from storage.memories import BIN, LIVE
+from storage.model import EVERY_SCOPE
 from storage.store import Stores
 
 T = TypeVar("T")
 
+BATCH: Final = 64  # changes made in one lane call
 EXAMPLES: Final = 10  # shown of what a run did, with reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The part of the configuration that jobs read."""
+    """The part of the configuration that jobs and their runner read."""
 
     retention: Retention = field(default_factory=Retention)
     bin_days: float = 30.0
@@ -34,6 +38,7 @@ class Settings:
     undo_days: float = 30.0
     history_days: float = 365.0
     near: float = 0.6  # cosine from which a dream links two memories; belongs to the embedder
+    left_out: frozenset[str] = frozenset()  # jobs that are not part of the night
 
 
 class Report(NamedTuple):
@@ -42,8 +47,7 @@ class Report(NamedTuple):
     counts: dict[str, int]
     examples: Sequence[dict[str, Any]] = ()
     changed: int = 0
-    reason: str | None = None  # of a run that was skipped or held back
-    stopped: bool = False  # ended early at a checkpoint
+    reason: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,21 +64,50 @@ class Context:
     stopping: Callable[[], bool]
     progress: Callable[[int, int], None]
     learned: Callable[..., Learned]
-    scope: str = "*"
+    scope: str = EVERY_SCOPE
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of this one run, checked by the wire
+    cut_short: bool = False  # it was told to stop before it was through
 
     def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Make one call in the lane, behind the requests."""
         return self.lane.call(function, *arguments)
 
+    def must_stop(self) -> bool:
+        """Whether to end here, at a checkpoint; to be asked only while there is something left to do."""
+        self.cut_short = self.cut_short or self.stopping()
+        return self.cut_short
+
     def apply(self, changes: Sequence[Change]) -> Applied:
-        """Journal and make the changes in batches; in a dry run, none. Ends between batches when asked to stop."""
-        applied = Applied()
+        """Journal and make the changes in batches; in a dry run all count as done. Ends between batches when told to."""
         if self.dry_run:
-            return applied
+            return Applied(done=list(changes))
+        applied = Applied()
         for start in range(0, len(changes), BATCH):
-            if self.stopping():
+            if self.must_stop():
                 break
-            applied.extend(self.read(self.stores.changer.apply, self.run_id, changes[start : start + BATCH], self.now))
+            applied.extend(self.read(self._apply, changes[start : start + BATCH]))
             self.progress(min(start + BATCH, len(changes)), len(changes))
         return applied
+
+    def _apply(self, changes: Sequence[Change]) -> Applied:
+        """One batch, in the lane. What was recalled and not yet folded is in use, and stays where it is."""
+        in_use = self.learned(keep=True).accesses if any(isinstance(change, Move) for change in changes) else {}
+        skipped = [change for change in changes if isinstance(change, Move) and change.memory in in_use]
+        wanted = [change for change in changes if not (isinstance(change, Move) and change.memory in in_use)]
+        applied = self.stores.changer.apply(self.run_id, wanted, self.now)
+        applied.skipped += skipped
+        return applied
+
+
+def check_counts(stores: Stores) -> None:
+    """Raise Corrupt unless the engine holds as many memories as the catalogue knows of. Called in the lane.
+
+    A run that moves memories asks at its end, so that its report says what is and not what was planned.
+    """
+    known = {LIVE: len(stores.catalogue), BIN: stores.catalogue.gone_count}
+    for collection, count in known.items():
+        stored = stores.engine.count(collection)
+        if stored != count:
+            raise Corrupt(
+                f"{collection} holds {stored} memories where {count} are known.", hint="dreamctl doctor, then restart dreamd"
+            )

@@ -14,47 +14,48 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from jobs.context import EXAMPLES, Context, Report
+from jobs.context import EXAMPLES, Context, Report, check_counts
 from storage.changes import Move
 from storage.fading import Awake, Retention
-from storage.model import DAY, EVERY_SCOPE, Memory, prefixes
+from storage.model import DAY, EVERY_SCOPE, Memory, covers, prefixes
 
 NEWBORN: Final = DAY  # protected from its creation
 LEAST: Final = 10  # a ceiling never lies below so many memories a scope
+FADED: Final = "forget"  # the journal's word for a move that the ceiling counts
 
 
 class Plan(NamedTuple):
-    """What goes and why; `deferred` waits for the ceiling; `retention` of what goes, by id."""
+    """What goes and why; `deferred` waits for the ceiling; `retention` of what fades, by id; `total` was looked at."""
 
     expired: tuple[Move, ...]
     decayed: tuple[Move, ...]
     deferred: int
     retention: dict[str, float]
+    total: int
 
 
 def plan(
     rows: Sequence[Memory], now: float, awake: Awake, retention: Retention, *, ceiling: float, moved: Mapping[str, int],
-    threshold: float | None = None,
+    scope: str = EVERY_SCOPE, only: str | None = None, threshold: float | None = None,
 ) -> Plan:  # fmt: skip
-    """Choose what goes, weakest first; `moved` counts what each exact scope lost to decay in the last 24 hours."""
-    expired = [row for row in rows if row.expires_at is not None and row.expires_at <= now]
-    gone = {row.id for row in expired}
+    """Choose what goes from `scope`, weakest first.
+
+    `rows` are all live memories, since the ceiling of a coarse scope counts those outside `scope` too; `moved` says how
+    many each exact scope lost to decay in the last 24 hours; `only` is expired or decayed.
+    """
+    looked_at = [row for row in rows if covers(scope, row.scope)]
+    expired = [row for row in looked_at if has_expired(row, now)]
+    candidates = [row for row in looked_at if may_fade(row, now) and not has_expired(row, now)]
     floor = retention.threshold if threshold is None else threshold
-    candidates = [row for row in rows if row.id not in gone and may_fade(row, now)]
-    strength = dict(zip((row.id for row in candidates), retention.of_rows(candidates, now, awake), strict=True))
+    strength = dict(zip((row.id for row in candidates), retention.of_rows(candidates, now, awake).tolist(), strict=True))
     fading = sorted((row for row in candidates if strength[row.id] < floor), key=lambda row: (strength[row.id], row.id))
-    room = _room(rows, moved, ceiling)
-    chosen: list[Memory] = []
-    for row in fading:
-        levels = list(prefixes(row.scope))
-        if all(room[level] > 0 for level in levels):
-            room.subtract(levels)
-            chosen.append(row)
+    chosen = _within(fading, room(Counter(row.scope for row in rows), moved, ceiling))
     return Plan(
-        tuple(Move(row.id, row.seq, {"forgotten_at": now, "forgotten_reason": "expired"}, "expire") for row in expired),
-        tuple(Move(row.id, row.seq, {"forgotten_at": now, "forgotten_reason": "decayed"}, "forget") for row in chosen),
-        len(fading) - len(chosen),
-        {row.id: float(strength[row.id]) for row in chosen},
+        () if only == "decayed" else tuple(_move(row, now, "expired", "expire") for row in expired),
+        () if only == "expired" else tuple(_move(row, now, "decayed", FADED) for row in chosen),
+        0 if only == "expired" else len(fading) - len(chosen),
+        {row.id: strength[row.id] for row in fading},
+        len(looked_at),
     )
 
 
@@ -63,16 +64,35 @@ def may_fade(row: Memory, now: float) -> bool:
     return row.tier == "short" and not row.pinned and now - row.created_at >= NEWBORN
 
 
-def _room(rows: Sequence[Memory], moved: Mapping[str, int], ceiling: float) -> Counter[str]:
-    """How many more may go, at every level: a share of what the scope held 24 hours ago, less what went since."""
-    live: Counter[str] = Counter()
-    lost: Counter[str] = Counter()
-    for row in rows:
-        live.update(prefixes(row.scope))
-    for scope, count in moved.items():
-        lost.update(dict.fromkeys(prefixes(scope), count))
-    levels = live.keys() | lost.keys()
-    return Counter({level: max(int(ceiling * (live[level] + lost[level])), LEAST) - lost[level] for level in levels})
+def has_expired(row: Memory, now: float) -> bool:
+    """Whether its time is over."""
+    return row.expires_at is not None and row.expires_at <= now
+
+
+def room(live: Mapping[str, int], moved: Mapping[str, int], ceiling: float) -> Counter[str]:
+    """How many more may go, at every level: a share of what is there and what went in 24 hours, less what went."""
+    there: Counter[str] = Counter()
+    went: Counter[str] = Counter()
+    for counts, levels in ((live, there), (moved, went)):
+        for scope, count in counts.items():
+            levels.update(dict.fromkeys(prefixes(scope), count))
+    scopes = there.keys() | went.keys()
+    return Counter({scope: max(int(ceiling * (there[scope] + went[scope])), LEAST) - went[scope] for scope in scopes})
+
+
+def _within(fading: Sequence[Memory], left: Counter[str]) -> list[Memory]:
+    """Those for which there is room at every level of their scope."""
+    chosen = []
+    for row in fading:
+        levels = list(prefixes(row.scope))
+        if all(left[level] > 0 for level in levels):
+            left.subtract(levels)
+            chosen.append(row)
+    return chosen
+
+
+def _move(row: Memory, now: float, reason: str, op: str) -> Move:
+    return Move(row.id, row.seq, {"forgotten_at": now, "forgotten_reason": reason}, op)
 
 
 def run(ctx: Context) -> Report:
@@ -80,34 +100,35 @@ def run(ctx: Context) -> Report:
     rows, moved = ctx.read(_snapshot, ctx)
     planned = plan(
         rows, ctx.now, ctx.stores.awake, ctx.settings.retention, ceiling=ctx.settings.ceiling, moved=moved,
-        threshold=ctx.parameters.get("threshold"),
+        scope=ctx.scope, only=ctx.parameters.get("only"), threshold=ctx.parameters.get("threshold"),
     )  # fmt: skip
-    only = ctx.parameters.get("only")
-    expired = planned.expired if only != "decayed" else ()
-    decayed = planned.decayed if only != "expired" else ()
-    applied = ctx.apply([*expired, *decayed])
-    done = [*expired, *decayed] if ctx.dry_run else applied.done
-    counts = Counter(change.op for change in done if isinstance(change, Move))
-    deferred = planned.deferred if only != "expired" else 0
-    return Report(
+    applied = ctx.apply([*planned.expired, *planned.decayed])
+    done = [change for change in applied.done if isinstance(change, Move)]
+    ops = Counter(move.op for move in done)
+    counts = {
+        "expired": ops["expire"], "decayed": ops[FADED], "total": planned.total,
+        "remaining": planned.total - len(done) if ctx.dry_run else ctx.read(_remaining, ctx),
+        "deferred": planned.deferred, "skipped": len(applied.skipped),
+    }  # fmt: skip
+    waiting = f"{planned.deferred} more wait for the ceiling of {ctx.settings.ceiling:.0%} of a scope a day"
+    return Report(counts, _examples(done, planned), changed=len(done), reason=waiting if planned.deferred else None)
+
+
+def _examples(done: Sequence[Move], planned: Plan) -> list[dict[str, Any]]:
+    return [
         {
-            "expired": counts["expire"], "decayed": counts["forget"], "total": len(rows),
-            "remaining": len(rows) - len(done), "deferred": deferred, "skipped": len(applied.skipped),
-        },
-        _examples(planned, len(expired) > 0 and only != "decayed"),
-        changed=len(done),
-        reason=f"{deferred} more wait for the ceiling of {ctx.settings.ceiling:.0%} of a scope a day" if deferred else None,
-    )  # fmt: skip
-
-
-def _examples(planned: Plan, with_expired: bool) -> list[dict[str, Any]]:
-    expired = [{"id": move.memory, "reason": "expired"} for move in planned.expired] if with_expired else []
-    faded = [
-        {"id": move.memory, "reason": f"retention {planned.retention[move.memory]:.3f}"} for move in planned.decayed
+            "id": move.memory,
+            "reason": f"retention {planned.retention[move.memory]:.3f}" if move.op == FADED else "expired",
+        }
+        for move in done[:EXAMPLES]
     ]
-    return (expired + faded)[:EXAMPLES]
 
 
 def _snapshot(ctx: Context) -> tuple[list[Memory], dict[str, int]]:
-    rows = list(ctx.stores.catalogue.rows(EVERY_SCOPE if ctx.scope == EVERY_SCOPE else ctx.scope))
-    return rows, ctx.stores.ledger.moved_since(ctx.now - DAY, "forget")
+    return list(ctx.stores.catalogue.rows()), ctx.stores.ledger.moved_since(ctx.now - DAY, FADED)
+
+
+def _remaining(ctx: Context) -> int:
+    """How many live memories there are now, which the engine confirms."""
+    check_counts(ctx.stores)
+    return sum(1 for _ in ctx.stores.catalogue.rows(ctx.scope))

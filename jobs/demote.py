@@ -2,9 +2,10 @@
 
 Heat: hot idle > 7 days -> warm; warm idle > 30 days -> cold; hot above 50 a scope: the least recently used -> warm; cold
 accessed since it cooled -> warm; 3 accesses since the last demotion -> hot. Tier: short with >= 3 accesses on >= 2 days, or
-emotion >= 0.7 with one access -> long; long unused 180 days with R < 0.05 and no manual edge -> short. Idle time counts
-from the last access, edit or creation, and only while awake. Sources: Animus' tiers, mended (newborns are not idle, hot
-does not last for ever).
+emotion >= 0.7 with one access -> long; long unused 180 days with R < 0.05 and no manual edge -> short. What is pinned or
+core is never demoted. Idle time counts from the last access, edit or creation, and only while awake; a promotion needs
+use that is younger than the idleness which would take it back, so that no memory goes up and down in turn. Sources:
+Animus' tiers, mended (newborns are not idle, hot does not last for ever).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from jobs.context import EXAMPLES, Context, Report
 from storage.changes import Patch
 from storage.fading import Awake, Retention
-from storage.model import DAY, EVERY_SCOPE, Memory
+from storage.model import DAY, Memory
 
 HOT_IDLE: Final = 7 * DAY
 WARM_IDLE: Final = 30 * DAY
@@ -37,19 +38,25 @@ class Plan(NamedTuple):
 
 def plan(rows: Sequence[Memory], manual: Collection[str], now: float, awake: Awake, retention: Retention) -> Plan:
     """Decide each memory's heat and tier; `manual` are the memories that a person connected."""
-    strength = retention.of_rows(rows, now, awake)
-    heat = {row.id: _heat(row, now, awake) for row in rows}
+    idle = {row.id: awake.seconds(row.used_at, now) for row in rows}
+    heat = {row.id: _heat(row, idle[row.id]) for row in rows}
     for crowded in _crowded(rows, heat):
         heat[crowded.id] = ("warm", f"more than {HOT_SHARE} hot in the scope")
+    fallen = {
+        row.id
+        for row in rows
+        if row.tier == "long" and idle[row.id] > LONG_IDLE and not row.pinned and row.id not in manual
+        and _remembered(row, now, awake, retention) < LONG_FLOOR
+    }  # fmt: skip
     moves = []
-    for row, remembered in zip(rows, strength, strict=True):
+    for row in rows:
         fields: dict[str, Any] = {}
-        why: list[str] = []
-        wanted, reason = heat[row.id]
+        wanted, *why = heat[row.id]
         if wanted != row.heat:
             fields |= {"heat": wanted} | ({} if wanted == "hot" else {"cooled_at_count": row.access_count})
-            why.append(reason)
-        tier, reason = _tier(row, float(remembered), manual, now, awake)
+        else:
+            why = []
+        tier, reason = ("short", "unused for 180 days") if row.id in fallen else _promoted(row, idle[row.id])
         if tier != row.tier:
             fields["tier"] = tier
             why.append(reason)
@@ -58,43 +65,53 @@ def plan(rows: Sequence[Memory], manual: Collection[str], now: float, awake: Awa
     return Plan(tuple(moves), len(rows))
 
 
-def _heat(row: Memory, now: float, awake: Awake) -> tuple[str, str]:
-    idle = awake.seconds(row.used_at, now)
+def _heat(row: Memory, idle: float) -> tuple[str, str]:
     fresh = row.access_count - row.cooled_at_count
-    if row.heat == "cold" and fresh <= 0:
-        return "cold", ""
-    if row.heat == "hot":
-        return ("warm", "hot, unused for 7 days") if idle > HOT_IDLE else ("hot", "")
-    if fresh >= TO_HOT and idle <= HOT_IDLE:
+    if row.heat != "hot" and fresh >= TO_HOT and idle <= HOT_IDLE:
         return "hot", f"{fresh} accesses since the last demotion"
-    if row.heat == "cold":
+    if row.heat == "cold" and fresh > 0 and idle <= WARM_IDLE:
         return "warm", "accessed again"
-    return ("cold", "unused for 30 days") if idle > WARM_IDLE else ("warm", "")
+    if row.heat == "hot" and idle > HOT_IDLE and not _protected(row):
+        return "warm", "hot, unused for 7 days"
+    if row.heat == "warm" and idle > WARM_IDLE and not _protected(row):
+        return "cold", "unused for 30 days"
+    return row.heat, ""
 
 
 def _crowded(rows: Sequence[Memory], heat: dict[str, tuple[str, str]]) -> list[Memory]:
-    """The least recently used hot memories above a scope's share."""
+    """The least recently used hot memories above a scope's share, after those that are never demoted."""
     hot: dict[str, list[Memory]] = {}
     for row in rows:
         if heat[row.id][0] == "hot":
             hot.setdefault(row.scope, []).append(row)
-    return [
-        row
-        for members in hot.values()
-        for row in sorted(members, key=lambda one: (one.used_at, one.id), reverse=True)[HOT_SHARE:]
-    ]
+    crowded = []
+    for members in hot.values():
+        stays = [row for row in members if row.heat == "hot" and _protected(row)]
+        others = sorted((row for row in members if row not in stays), key=_last_use, reverse=True)
+        crowded += others[max(HOT_SHARE - len(stays), 0) :]
+    return crowded
 
 
-def _tier(row: Memory, retention: float, manual: Collection[str], now: float, awake: Awake) -> tuple[str, str]:
+def _last_use(row: Memory) -> tuple[float, str]:
+    return row.used_at, row.id
+
+
+def _protected(row: Memory) -> bool:
+    return row.pinned or row.tier == "core"
+
+
+def _remembered(row: Memory, now: float, awake: Awake, retention: Retention) -> float:
+    return retention.of(row.used_at, row.access_count, row.importance, row.emotion, now, awake)
+
+
+def _promoted(row: Memory, idle: float) -> tuple[str, str]:
+    """The tier that a short memory has earned by use within the time in which it would keep it."""
     accesses, days = TO_LONG
-    if row.tier == "short":
+    if row.tier == "short" and idle <= LONG_IDLE:
         if row.access_count >= accesses and row.access_days >= days:
             return "long", f"{row.access_count} accesses on {row.access_days} days"
         if row.emotion >= FELT and row.access_count >= 1:
             return "long", f"emotion {row.emotion:.2f} and accessed"
-    idle_long = row.tier == "long" and awake.seconds(row.used_at, now) > LONG_IDLE
-    if idle_long and retention < LONG_FLOOR and row.id not in manual and not row.pinned:
-        return "short", "unused for 180 days"
     return row.tier, ""
 
 
@@ -103,22 +120,18 @@ def run(ctx: Context) -> Report:
     rows, manual = ctx.read(_snapshot, ctx)
     planned = plan(rows, manual, ctx.now, ctx.stores.awake, ctx.settings.retention)
     applied = ctx.apply([patch for patch, _ in planned.moves])
-    done = (
-        [patch for patch, _ in planned.moves]
-        if ctx.dry_run
-        else [one for one in applied.done if isinstance(one, Patch)]
-    )
+    done = [change for change in applied.done if isinstance(change, Patch)]
     counts = Counter(
-        f"to_{value}" for patch in done for name, value in patch.fields.items() if name in ("heat", "tier")
+        f"to_{patch.fields[name]}" for patch in done for name in ("heat", "tier") if name in patch.fields
     )
+    reasons = {patch.memory: reason for patch, reason in planned.moves}
     examples = [
-        {"id": patch.memory, "to": dict(patch.fields), "reason": reason} for patch, reason in planned.moves[:EXAMPLES]
+        {"id": patch.memory, "to": dict(patch.fields), "reason": reasons[patch.memory]} for patch in done[:EXAMPLES]
     ]
-    return Report(
-        {"examined": planned.examined, **counts, "skipped": len(applied.skipped)}, examples, changed=len(done)
-    )
+    counted = {"examined": planned.examined, **counts, "skipped": len(applied.skipped)}
+    return Report(counted, examples, changed=len(done))
 
 
 def _snapshot(ctx: Context) -> tuple[list[Memory], set[str]]:
     edges = (edge for _, edge in ctx.stores.synapses.every() if edge.kind == "manual")
-    return list(ctx.stores.catalogue.rows(EVERY_SCOPE)), {end for edge in edges for end in (edge.a, edge.b)}
+    return list(ctx.stores.catalogue.rows()), {end for edge in edges for end in (edge.a, edge.b)}

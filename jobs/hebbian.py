@@ -11,38 +11,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from jobs.context import Context, Report
+from jobs.context import BATCH, EXAMPLES, Context, Report
 from storage.changes import Applied, Change, Edge, Patch
 from storage.fading import Awake, strengthen
-from storage.learn import Learned
+from storage.learn import Accesses, Learned
 from storage.model import DAY, Memory, Synapse, synapse_key
 from storage.store import Stores
 from storage.synapses import associate, faded
 
 STEP: Final = 0.2
-BATCH: Final = 256
 
 
 def plan(
-    learned: Learned,
-    rows: Mapping[str, Memory],
-    edges: Mapping[str, Synapse],
-    now: float,
-    awake: Awake,
-    step: float = STEP,
+    learned: Learned, rows: Mapping[str, Memory], edges: Mapping[str, Synapse], now: float, awake: Awake
 ) -> list[Change]:
     """The edges and access counts after what was learned; a pair in two scopes, or with an end gone, teaches nothing."""
     changes: list[Change] = []
-    for memory, (times, last_at) in learned.accesses.items():
+    for memory, accesses in learned.accesses.items():
         row = rows.get(memory)
         if row is not None and row.state == "live":
-            new_day = row.accessed_at is None or int(row.accessed_at // DAY) != int(last_at // DAY)
-            fields = {
-                "accessed_at": max(last_at, row.accessed_at or 0.0),
-                "access_count": row.access_count + times,
-                "access_days": row.access_days + new_day,
-            }
-            changes.append(Patch(memory, row.seq, fields))
+            changes.append(_accessed(row, accesses))
     for (a, b), times in learned.pairs.items():
         one, other = rows.get(a), rows.get(b)
         if one is None or other is None or one.scope != other.scope or {one.state, other.state} != {"live"}:
@@ -51,21 +39,35 @@ def plan(
         before = edges.get(key)
         weight = 0.0 if before is None else faded(before, now, awake)
         for _ in range(times):
-            weight = float(strengthen(weight, step))
+            weight = float(strengthen(weight, STEP))
         after = associate(a, b, "hebbian", weight, now) if before is None else before._replace(weight=weight, as_of=now)
         changes.append(Edge(key, before, after, one.scope))
     return changes
 
 
+def _accessed(row: Memory, accesses: Accesses) -> Patch:
+    """One more day where the last access falls on a later one than the one before: a clock set back adds none."""
+    new_day = row.accessed_at is None or accesses.last_at // DAY > row.accessed_at // DAY
+    fields = {
+        "accessed_at": max(accesses.last_at, row.accessed_at or 0.0),
+        "access_count": row.access_count + accesses.times,
+        "access_days": row.access_days + new_day,
+    }
+    return Patch(row.id, row.seq, fields)
+
+
+def intended(stores: Stores, learned: Learned, now: float) -> list[Change]:
+    """The plan against what is stored at this moment. Called in the lane."""
+    keys = [synapse_key(a, b, "hebbian") for a, b in learned.pairs]
+    edges = {key: edge for key in keys if (edge := stores.synapses.get(key)) is not None}
+    ids = {memory for pair in learned.pairs for memory in pair} | learned.accesses.keys()
+    rows = {memory: row for memory in ids if (row := stores.catalogue.get(memory)) is not None}
+    return plan(learned, rows, edges, now, stores.awake)
+
+
 def fold(stores: Stores, learned: Learned, now: float, run: str | None) -> Applied:
     """Plan and apply in one lane call, so that nothing can change in between."""
-    keys = [synapse_key(a, b, "hebbian") for a, b in learned.pairs]
-    edges = {key: edge for key, edge in ((key, stores.synapses.get(key)) for key in keys) if edge is not None}
-    ids = {memory for pair in learned.pairs for memory in pair} | learned.accesses.keys()
-    rows = {
-        memory: row for memory, row in ((memory, stores.catalogue.get(memory)) for memory in ids) if row is not None
-    }
-    return stores.changer.apply(run, plan(learned, rows, edges, now, stores.awake), now)
+    return stores.changer.apply(run, intended(stores, learned, now), now)
 
 
 def slices(learned: Learned) -> list[Learned]:
@@ -76,10 +78,18 @@ def slices(learned: Learned) -> list[Learned]:
 
 
 def run(ctx: Context) -> Report:
-    """Fold what the recalls taught since the last flush."""
-    learned = ctx.learned(keep=ctx.dry_run)
-    counts = {"pairs": len(learned.pairs), "accesses": len(learned.accesses)}
-    if not ctx.dry_run:
-        for part in slices(learned):
-            ctx.lane.call(fold, ctx.stores, part, ctx.now, ctx.run_id)
-    return Report(counts, changed=sum(counts.values()))
+    """Fold what the recalls taught since the last flush. It is little and exists nowhere else: a stop does not cut it."""
+    applied = Applied()
+    for part in slices(ctx.learned(keep=ctx.dry_run)):
+        if ctx.dry_run:
+            applied.done += ctx.read(intended, ctx.stores, part, ctx.now)
+        else:
+            applied.extend(ctx.read(fold, ctx.stores, part, ctx.now, ctx.run_id))
+    edges = [change for change in applied.done if isinstance(change, Edge) and change.after is not None]
+    counts = {"pairs": len(edges), "accesses": len(applied.done) - len(edges), "skipped": len(applied.skipped)}
+    examples = [
+        {"edge": [edge.after.a, edge.after.b], "weight": round(edge.after.weight, 4), "reason": "recalled together"}
+        for edge in edges[:EXAMPLES]
+        if edge.after is not None
+    ]
+    return Report(counts, examples, changed=len(applied.done))

@@ -3,7 +3,8 @@
     w(now) = w * 2^(-awake time / half-life); dropped below 0.1
 
 Only what has faded is touched: weights are stored with their instant and never rewritten by time passing, so that how
-often this runs cannot matter (`storage.fading` has the formula). `next` and `derived` edges do not fade.
+often this runs cannot matter (`storage.fading` has the formula). `next` and `derived` edges do not fade and stay,
+whatever they weigh.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from jobs.context import EXAMPLES, Context, Report
 from storage.changes import Edge
-from storage.fading import Awake
+from storage.fading import Awake, edge_weights
 from storage.model import Synapse
-from storage.synapses import faded
+from storage.synapses import ASSOCIATIVE
 
 FLOOR: Final = 0.1
 
@@ -27,15 +30,22 @@ class Plan(NamedTuple):
     examined: int
 
 
-def plan(
-    edges: Iterable[tuple[str, Synapse]], scopes: Mapping[str, str], now: float, awake: Awake, floor: float = FLOOR
-) -> Plan:
-    """The edges that have faded below the floor; `scopes` names the scope of each memory."""
-    everything = list(edges)
-    drop = tuple(
-        Edge(key, edge, None, scopes.get(edge.a, "")) for key, edge in everything if faded(edge, now, awake) < floor
+def plan(edges: Iterable[tuple[str, Synapse]], scopes: Mapping[str, str], now: float, awake: Awake) -> Plan:
+    """The edges that have faded below the floor, as (key, edge); `scopes` names the scope of each memory."""
+    fading = [(key, edge) for key, edge in edges if edge.kind in ASSOCIATIVE]
+    weights = edge_weights(
+        np.array([edge.weight for _, edge in fading], dtype=np.float64),
+        np.array([edge.as_of for _, edge in fading], dtype=np.float64),
+        [edge.kind for _, edge in fading],
+        now,
+        awake,
     )
-    return Plan(drop, len(everything))
+    drop = [
+        Edge(key, edge, None, scopes.get(edge.a, ""))
+        for (key, edge), weight in zip(fading, weights, strict=True)
+        if weight < FLOOR
+    ]
+    return Plan(tuple(drop), len(fading))
 
 
 def run(ctx: Context) -> Report:
@@ -45,13 +55,11 @@ def run(ctx: Context) -> Report:
     applied = ctx.apply(planned.drop)
     examples = [
         {"edge": [change.before.a, change.before.b], "reason": f"faded below {FLOOR}"}
-        for change in planned.drop[:EXAMPLES]
-        if change.before is not None
+        for change in applied.done[:EXAMPLES]
+        if isinstance(change, Edge) and change.before is not None
     ]
-    done = len(planned.drop) if ctx.dry_run else len(applied.done)
-    return Report(
-        {"examined": planned.examined, "pruned": done, "skipped": len(applied.skipped)}, examples, changed=done
-    )
+    counts = {"examined": planned.examined, "pruned": len(applied.done), "skipped": len(applied.skipped)}
+    return Report(counts, examples, changed=len(applied.done))
 
 
 def _snapshot(ctx: Context) -> tuple[list[tuple[str, Synapse]], dict[str, str]]:

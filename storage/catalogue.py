@@ -10,23 +10,36 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from storage.model import EVERY_SCOPE, Memory, covers, point_id
+from storage.model import EVERY_SCOPE, Memory, covers, point_id, prefixes
 from storage.names import NameIndex, words_of
+
+T = TypeVar("T")
 
 NEUTRAL: Final = 0.5  # the emotion of what nobody felt anything about
 
 
+TICK: Final = 1e-6  # seconds between two creations at one instant
+SAME_INSTANT: Final = 1.0  # seconds in which creations keep their order; a clock set back by more is believed
+
+
 @dataclass(slots=True)
 class ScopeIndex:
-    """What one exact scope holds: ids by state, the authors heard there, and each session's memories in order."""
+    """What one exact scope holds: ids by state and each session's live memories in order."""
 
     live: dict[str, None] = field(default_factory=dict)
     gone: dict[str, None] = field(default_factory=dict)
-    names: NameIndex = field(default_factory=NameIndex)
     sessions: dict[str, dict[str, None]] = field(default_factory=dict)
     felt: int = 0  # live memories whose emotion is not the neutral 0.5
+
+
+@dataclass(slots=True)
+class View:
+    """What reading a scope sees, with all that lies below it: how many live memories, and the authors heard there."""
+
+    live: int = 0
+    names: NameIndex = field(default_factory=NameIndex)
 
 
 class Catalogue:
@@ -35,9 +48,10 @@ class Catalogue:
     def __init__(self) -> None:
         self._rows: dict[str, Memory] = {}
         self._ids: dict[str, str] = {}  # point id -> memory id
+        self._points: dict[str, str] = {}  # and back
         self._hashes: dict[tuple[str, str], dict[str, None]] = {}
         self._scopes: dict[str, ScopeIndex] = {}
-        self._expiring: dict[str, None] = {}
+        self._views: dict[str, View] = {}
         self._latest = 0.0
         self.gone_count = 0
 
@@ -51,46 +65,49 @@ class Catalogue:
         """The row of a memory in any state."""
         return self._rows.get(memory)
 
+    def point(self, memory: str) -> str:
+        """The engine's point id of a memory that is here."""
+        return self._points[memory]
+
     def at_point(self, point: str) -> Memory | None:
         """The row behind an engine's point id."""
         memory = self._ids.get(point)
         return None if memory is None else self._rows[memory]
 
-    def put(self, memory: Memory) -> Memory:
-        """Set a memory's row, whatever it was before; returns the row as kept, without its text."""
+    def put(self, memory: Memory) -> None:
+        """Set a memory's row, whatever it was before; its text is left out."""
         former = self._rows.get(memory.id)
         row = replace(
             memory, content="", context="", scope=sys.intern(memory.scope), author=sys.intern(memory.author),
             session=sys.intern(memory.session), tags=tuple(map(sys.intern, memory.tags)),
         )  # fmt: skip
         if former is not None and _place(former) == _place(row):
-            self._scopes[row.scope].felt += (
-                (row.emotion != NEUTRAL) - (former.emotion != NEUTRAL) if row.state == "live" else 0
-            )
+            if row.state == "live":
+                self._scopes[row.scope].felt += (row.emotion != NEUTRAL) - (former.emotion != NEUTRAL)
             self._rows[row.id] = row
-            return row
+            return
         if former is not None:
             self._unindex(former)
         self._rows[row.id] = row
-        self._ids[point_id(row.id)] = row.id
+        point = self._points[row.id] = point_id(row.id)
+        self._ids[point] = row.id
         self._index(row)
-        self._latest = max(self._latest, row.created_at)
-        return row
 
     def drop(self, memory: str) -> None:
         """Forget a row for good."""
         row = self._rows.get(memory)
         if row is not None:
             self._unindex(row)
-            del self._rows[memory], self._ids[point_id(memory)]
+            del self._rows[memory], self._ids[self._points.pop(memory)]
 
     def stamp(self, now: float) -> float:
-        """A creation instant no earlier than `now` and later than any before: sessions and cursors rely on the order."""
-        self._latest = now if now > self._latest else self._latest + 1e-6
+        """A creation instant: `now`, or just after the last one where that is as good as now, to keep the order."""
+        crowded = 0.0 <= self._latest - now < SAME_INSTANT
+        self._latest = self._latest + TICK if crowded else now
         return self._latest
 
     def rows(self, scope: str = EVERY_SCOPE) -> Iterator[Memory]:
-        """Live rows that reading `scope` sees, scope by scope in the order of creation."""
+        """Live rows that reading `scope` sees, scope by scope."""
         for index in self._covered(scope):
             yield from (self._rows[memory] for memory in index.live)
 
@@ -103,9 +120,10 @@ class Catalogue:
         """All rows, in every state."""
         return self._rows.values()
 
-    def scopes(self) -> Iterable[str]:
-        """Every exact scope that was ever written in this run."""
-        return self._scopes.keys()
+    def count(self, scope: str) -> int:
+        """How many live memories reading `scope` sees."""
+        view = self._views.get(scope)
+        return 0 if view is None else view.live
 
     def scope(self, name: str) -> ScopeIndex:
         """The index of one exact scope."""
@@ -114,26 +132,21 @@ class Catalogue:
     def names_in(self, scope: str, text: str) -> set[str]:
         """The known authors of a scope, and of those below it, that a text names."""
         low = text.lower()
-        words = words_of(low)
-        return {name for index in self._covered(scope) for name in index.names.found_in(low, words)}
+        view = self._views.get(scope)
+        return set() if view is None else view.names.found_in(low, words_of(low))
 
     def same_content(self, scope: str, content_hash: str) -> list[Memory]:
         """The rows of exactly this scope with this content, in any state."""
         return [self._rows[memory] for memory in self._hashes.get((scope, content_hash), ())]
 
     def session_of(self, memory: Memory) -> list[str]:
-        """The live memories of a memory's session, in order."""
-        return list(self.scope(memory.scope).sessions.get(memory.session, ())) if memory.session else []
+        """The live memories of a memory's session, in the order of creation."""
+        return list(self.scope(memory.scope).sessions.get(memory.session, ()))
 
     def last_in_session(self, scope: str, session: str) -> str | None:
-        """The live memory that was added last to a session."""
+        """The live memory that was created last in a session."""
         members = self.scope(scope).sessions.get(session)
         return next(reversed(members)) if members else None
-
-    def expired(self, now: float) -> list[str]:
-        """Live memories past their `expires_at`."""
-        rows = (self._rows[memory] for memory in self._expiring)
-        return [row.id for row in rows if row.state == "live" and row.expires_at is not None and row.expires_at <= now]
 
     def _covered(self, scope: str) -> list[ScopeIndex]:
         return [index for name, index in self._scopes.items() if covers(scope, name)]
@@ -147,40 +160,54 @@ class Catalogue:
             return
         index.live[row.id] = None
         index.felt += row.emotion != NEUTRAL
-        index.names.add(row.author)
+        for name in (EVERY_SCOPE, *prefixes(row.scope)):
+            view = self._views.setdefault(name, View())
+            view.live += 1
+            view.names.add(row.author)
         if row.session:
             members = index.sessions.setdefault(row.session, {})
+            came_back = bool(members) and self._created(next(reversed(members))) > self._created(row.id)
             members[row.id] = None
-            if row.created_at < self._latest:  # it came back: its place is where it was created
-                ordered = sorted(members, key=lambda memory: self._rows[memory].created_at)
-                index.sessions[row.session] = dict.fromkeys(ordered)
-        if row.expires_at is not None:
-            self._expiring[row.id] = None
+            if came_back:
+                index.sessions[row.session] = dict.fromkeys(sorted(members, key=self._created))
 
     def _unindex(self, row: Memory) -> None:
         index = self._scopes[row.scope]
-        same = self._hashes[row.scope, row.content_hash]
-        same.pop(row.id, None)
-        if not same:
-            del self._hashes[row.scope, row.content_hash]
-        self._expiring.pop(row.id, None)
+        _drop(self._hashes, (row.scope, row.content_hash), row.id)
         if row.state != "live":
             del index.gone[row.id]
             self.gone_count -= 1
-            return
-        del index.live[row.id]
-        index.felt -= row.emotion != NEUTRAL
-        index.names.remove(row.author)
-        if row.session:
-            members = index.sessions[row.session]
-            members.pop(row.id, None)
-            if not members:
-                del index.sessions[row.session]
+        else:
+            del index.live[row.id]
+            index.felt -= row.emotion != NEUTRAL
+            self._hide(row)
+            if row.session:
+                _drop(index.sessions, row.session, row.id)
+        if not index.live and not index.gone:
+            del self._scopes[row.scope]
+
+    def _hide(self, row: Memory) -> None:
+        for name in (EVERY_SCOPE, *prefixes(row.scope)):
+            view = self._views[name]
+            view.live -= 1
+            view.names.remove(row.author)
+            if not view.live:
+                del self._views[name]
+
+    def _created(self, memory: str) -> tuple[float, str]:
+        return self._rows[memory].created_at, memory
+
+
+def _drop(index: dict[T, dict[str, None]], key: T, memory: str) -> None:
+    """Take a memory out of an index, and the key with its last memory."""
+    del index[key][memory]
+    if not index[key]:
+        del index[key]
 
 
 def _place(row: Memory) -> tuple[Any, ...]:
     """What decides where a row stands in the indexes."""
-    return row.scope, row.state, row.session, row.author, row.content_hash, row.expires_at, row.created_at
+    return row.scope, row.state, row.session, row.author, row.content_hash, row.created_at
 
 
 def count_by(rows: Iterable[Memory], attribute: str) -> dict[str, int]:

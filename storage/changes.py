@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from storage.catalogue import Catalogue
 from storage.ledger import Entry, Ledger
 from storage.memories import Memories
-from storage.model import Memory, Synapse
+from storage.model import TUPLES, Memory, Synapse
 from storage.records import Records
 from storage.synapses import Synapses
 
@@ -84,9 +84,13 @@ class Changer:
     def apply(self, run: str | None, changes: Sequence[Change], now: float) -> Applied:
         """Make the changes that still fit; without a run (the learning flush) they are not journalled."""
         applied = Applied()
+        touched: set[str] = set()  # of two changes to one thing the second did not see the first
         for change in changes:
-            (applied.done if self._fits(change) else applied.skipped).append(change)
-        if run is not None:
+            thing = change.key if isinstance(change, Edge) else change.memory
+            fits = thing not in touched and self._fits(change)
+            (applied.done if fits else applied.skipped).append(change)
+            touched.add(thing)
+        if run is not None and applied.done:
             self._ledger.write_journal(run, now, [self._entry(change) for change in applied.done])
         self._memories.patch({one.memory: one.fields for one in applied.done if isinstance(one, Patch)})
         self._memories.move({one.memory: one.fields for one in applied.done if isinstance(one, Move)})
@@ -111,11 +115,15 @@ class Changer:
         row = self._catalogue.get(entry.key)
         if row is None or entry.before is None or entry.after is None:
             return None, True
-        same = {name: value for name, value in entry.before.items() if _plain(row, name) == entry.after[name]}
+        same = {
+            name: tuple(value) if name in TUPLES else value
+            for name, value in entry.before.items()
+            if _plain(row, name) == entry.after[name]
+        }
         left = len(same) < len(entry.before)
         if entry.op == "patch":
             return (Patch(row.id, row.seq, same) if same else None), left
-        return (None, True) if left else (Move(row.id, row.seq, same, _opposite(entry.op)), False)
+        return (None, True) if left else (Move(row.id, row.seq, same, _opposite(entry)), False)
 
     def _ends_exist(self, edge: Synapse | None) -> bool:
         return edge is None or (edge.a in self._catalogue and edge.b in self._catalogue)
@@ -145,5 +153,11 @@ def _plain(row: Memory, name: str) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _opposite(op: str) -> str:
-    return "restore" if op in ("forget", "expire", "supersede") else "forget"
+def _opposite(entry: Entry) -> str:
+    """What taking a move back is called; a `restore` is taken back by what it had restored from."""
+    if entry.op != "restore":
+        return "restore"
+    before = entry.before or {}
+    if before.get("invalid_at") is not None:
+        return "supersede"
+    return "expire" if before.get("forgotten_reason") == "expired" else "forget"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from storage.errors import Conflict, NotFound
-from storage.graph import visible
+from storage.errors import Conflict, Invalid, Refused
 from storage.memories import missing
 from storage.model import Memory, cleared
 from storage.store import Stores
@@ -36,18 +35,18 @@ def forget(
     One missing id alone is NotFound; among several it is listed. `superseded_by` names the live memory of the same
     scope that takes their place: they keep their history and are never purged before `history_days`.
     """
-    rows = {
-        memory: row
-        for memory in dict.fromkeys(ids)
-        if (row := stores.catalogue.get(memory)) and cleared(row.sensitivity, clearance)
-    }
-    unknown = [memory for memory in dict.fromkeys(ids) if memory not in rows]
-    if unknown and len(ids) == 1:
+    if hard and superseded_by is not None:
+        raise Invalid(
+            "What is erased has no successor.", hint="Leave out `hard` or `superseded_by`.", field="superseded_by"
+        )
+    named = list(dict.fromkeys(ids))
+    found = [row for row in map(stores.catalogue.get, named) if row is not None]
+    rows = {row.id: row for row in found if cleared(row.sensitivity, clearance)}
+    unknown = [memory for memory in named if memory not in rows]
+    if len(named) == len(unknown) == 1:
         raise missing(unknown[0])
     if hard:
-        stores.ledger.erase_images(list(rows))
-        stores.ledger.set_fact(SCRUB_DUE, now)
-        stores.changer.erase(list(rows))
+        _erase(stores, list(rows), now)
         return Forgotten(list(rows), unknown)
     fields: dict[str, Any] = {"forgotten_at": now, "forgotten_reason": "request"}
     if superseded_by is not None:
@@ -58,32 +57,48 @@ def forget(
     return Forgotten(list(rows), unknown)
 
 
-def restore(stores: Stores, memory: str, clearance: str) -> Memory:
-    """Bring a memory back out of the bin with its edges; what is live already stays as it is."""
-    row = visible(stores, memory, clearance)
+def restore(stores: Stores, memory: str, clearance: str, now: float | None = None) -> Memory:
+    """Bring a memory back out of the bin with its edges; what is live already stays as it is.
+
+    That is a use of it at `now`: it fades from then on, else the next `decay` would take it again. An end that is over
+    is taken away.
+    """
+    row = stores.memories.visible(memory, clearance)
     if row.state == "live":
         return row
-    twins = [twin for twin in stores.catalogue.same_content(row.scope, row.content_hash) if twin.state == "live"]
-    if twins:
-        raise Conflict(
-            f"Memory {twins[0].id!r} already says what {memory!r} said.",
-            hint=f"dreamctl get {twins[0].id}",
-            duplicate_of=twins[0].id,
-        )
-    back = {"forgotten_at": None, "forgotten_reason": "", "invalid_at": None, "superseded_by": None}
+    for twin in stores.catalogue.same_content(row.scope, row.content_hash):
+        if twin.state == "live" and cleared(twin.sensitivity, clearance):
+            raise Conflict(
+                f"Memory {twin.id!r} already says what {memory!r} said.",
+                hint=f"dreamctl get {twin.id}",
+                duplicate_of=twin.id,
+            )
+    back: dict[str, Any] = {"forgotten_at": None, "forgotten_reason": "", "invalid_at": None, "superseded_by": None}
+    if now is not None:
+        back["accessed_at"] = max(now, row.accessed_at or 0.0)
+        if row.expires_at is not None and row.expires_at <= now:
+            back["expires_at"] = None
     stores.memories.move({memory: back})
     return stores.memories.row(memory)
 
 
+def _erase(stores: Stores, ids: Sequence[str], now: float) -> None:
+    """Erase memories, and the before-images of them and of their edges, whose labels are text too."""
+    if not ids:
+        return
+    edges = [edge.key for memory in ids for edge in stores.synapses.of(memory)]
+    stores.ledger.erase_images([*ids, *edges])
+    stores.ledger.set_fact(SCRUB_DUE, now)
+    stores.changer.erase(ids)
+
+
 def _check_successor(stores: Stores, successor: str, rows: Sequence[Memory], clearance: str) -> None:
-    row = visible(stores, successor, clearance)
-    if row.state != "live":
-        raise Conflict(
-            f"Memory {successor!r} is {row.state}; only a live one can take another's place.",
-            hint=f"dreamctl restore {successor}",
-        )
+    row = stores.memories.live(successor, clearance)
     for one in rows:
         if one.id == successor:
             raise Conflict("A memory cannot supersede itself.", hint=f"dreamctl get {successor}")
         if one.scope != row.scope:
-            raise NotFound(f"There is no memory {successor!r} in scope {one.scope!r}.", hint="dreamctl list")
+            raise Refused(
+                f"{successor!r} and {one.id!r} lie in different scopes; no memory takes another's place across scopes.",
+                hint=f"dreamctl get {successor}",
+            )

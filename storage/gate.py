@@ -6,6 +6,7 @@ asks the embedder and is called in the embedding lane.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,13 @@ from storage.errors import DreamdError, Unavailable
 from storage.keywords import KeywordEncoder
 from storage.memories import Vectors
 from storage.model import MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, SENSITIVITIES
-from storage.redact import Redactor
+from storage.redact import Redactor, raised_by
 from storage.text import clean, clean_id, clean_metadata, clean_scope, clean_tags
 
 #: Short texts beside the content, and how long each may be (bytes).
-SHORT: Final = {"author": 256, "session": 256, "subtype": 128, "label": 256, "change_summary": 1024}
+SHORT: Final = {"author": 256, "session": 256, "subtype": 128, "label": 256}
+#: Fields which a memory may lack: None takes them away again.
+CLEARABLE: Final = frozenset({"event_at", "expires_at"})
 
 
 class Admitted(NamedTuple):
@@ -49,17 +52,20 @@ class Gate:
         self.default_sensitivity = default
 
     def admit(self, given: Mapping[str, Any]) -> Admitted:
-        """Clean and redact the fields of a write; `sensitivity_floor` is added where the text raises it.
+        """Clean and redact the fields of a write; `sensitivity_floor` is added where a text raises it.
 
-        Raises Invalid or TooLarge, naming the field.
+        A field that is None counts as not given, but for those of `CLEARABLE`. Raises Invalid or TooLarge, naming the
+        field.
         """
         hits: Counter[str] = Counter()
         floors: list[str] = []
-        fields = {name: self._field(name, value, hits, floors) for name, value in given.items() if value is not None}
+        fields = {
+            name: None if value is None else self._field(name, value, hits, floors)
+            for name, value in given.items()
+            if value is not None or name in CLEARABLE
+        }
         if fields.get("subtype") == "preference":
             floors.append("personal")
-        content = fields.get("content", "")
-        floors += [level for pattern, level in self._levels if pattern.search(content)]
         if floors:
             fields["sensitivity_floor"] = max(floors, key=SENSITIVITIES.index)
         return Admitted(fields, dict(hits))
@@ -73,7 +79,7 @@ class Gate:
                 retry_after_s=60.0,
             )
         dense = self._embed(self._embedder, texts)
-        return [Vectors(row, self._keywords.document(text)) for row, text in zip(dense, texts, strict=True)]
+        return [Vectors(row, self._keywords.document(text), text) for row, text in zip(dense, texts, strict=True)]
 
     def question(self, text: str) -> tuple[Any, Any]:
         """A query's unit row, or None while the embedder is away, and its terms."""
@@ -103,6 +109,8 @@ class Gate:
         match name:
             case "id":
                 return clean_id(value)
+            case "connect_to":
+                return [clean_id(end) for end in value]
             case "scope":
                 return clean_scope(value)
             case "content":
@@ -112,10 +120,12 @@ class Gate:
             case "tags":
                 return clean_tags([self._text("tags", tag, 512, hits, floors) for tag in value])
             case "metadata":
-                cleaned, found = self._redactor.redact_json(clean_metadata(value))
+                cleaned = clean_metadata(value)
+                floors += self._levels_of(json.dumps(cleaned, ensure_ascii=False))
+                masked, found = self._redactor.redact_json(cleaned)
                 hits.update(found)
-                floors += ["confidential"] if found else []
-                return cleaned
+                floors += [level for level in [raised_by(found)] if level]
+                return masked
         if name in SHORT:
             return self._text(name, value, SHORT[name], hits, floors, blank_ok=True)
         return value
@@ -123,8 +133,13 @@ class Gate:
     def _text(
         self, name: str, value: str, max_bytes: int, hits: Counter[str], floors: list[str], *, blank_ok: bool = False
     ) -> str:
-        redacted = self._redactor.redact(clean(value, name, max_bytes=max_bytes, blank_ok=blank_ok))
+        text = clean(value, name, max_bytes=max_bytes, blank_ok=blank_ok)
+        floors += self._levels_of(text)
+        redacted = self._redactor.redact(text)
         hits.update(redacted.hits)
-        if redacted.raises_to:
-            floors.append(redacted.raises_to)
+        floors += [level for level in [redacted.raises_to] if level]
         return redacted.text
+
+    def _levels_of(self, text: str) -> list[str]:
+        """The sensitivities that the owner's patterns ask for, matched before anything is masked."""
+        return [level for pattern, level in self._levels if pattern.search(text)]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from storage.errors import NotFound, Refused
 from storage.fading import add
-from storage.memories import missing
 from storage.model import Memory, Synapse, cleared
 from storage.store import Stores
 from storage.synapses import ASSOCIATIVE, associate, faded, stronger_kind
@@ -24,22 +23,16 @@ class Neighbour(NamedTuple):
 
 def visible(stores: Stores, memory: str, clearance: str) -> Memory:
     """The row of a memory in any state that the caller may know of. Raises NotFound."""
-    row = stores.memories.row(memory)
-    if not cleared(row.sensitivity, clearance):
-        raise missing(memory)
-    return row
+    return stores.memories.visible(memory, clearance)
 
 
 def connect(stores: Stores, a: str, b: str, weight: float, label: str, now: float, clearance: str) -> Synapse:
     """Join two memories by hand: min(faded old weight + weight, 10); a former label stays unless a new one is given."""
-    one, other = visible(stores, a, clearance), visible(stores, b, clearance)
+    one, other = stores.memories.live(a, clearance), stores.memories.live(b, clearance)
     if a == b:
         raise Refused("A memory cannot be connected to itself.", hint=f"dreamctl neighbors {a}")
     if one.scope != other.scope:
         raise Refused(f"{a!r} and {b!r} lie in different scopes; no edge crosses scopes.", hint=f"dreamctl get {b}")
-    for row in (one, other):
-        if row.state != "live":
-            raise Refused(f"Memory {row.id!r} is {row.state}.", hint=f"dreamctl restore {row.id}")
     before = stores.synapses.between(a, b)
     if before is None:
         edge = associate(a, b, "manual", float(add(0.0, weight)), now, label=label)
@@ -66,7 +59,11 @@ def neighbours(stores: Stores, memory: str, now: float, clearance: str) -> list[
     visible(stores, memory, clearance)
     edges = [edge for edge in stores.synapses.of(memory) if _shown(stores, edge.other(memory), now, clearance)]
     texts = stores.memories.read([edge.other(memory) for edge in edges])
-    found = [Neighbour(texts[edge.other(memory)], edge, faded(edge, now, stores.awake)) for edge in edges]
+    found = [
+        Neighbour(text, edge, faded(edge, now, stores.awake))
+        for edge in edges
+        if (text := texts.get(edge.other(memory))) is not None
+    ]
     return sorted(found, key=lambda one: (-one.weight, one.memory.id))
 
 

@@ -9,9 +9,12 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from storage.model import DAY, Memory
 
 CO_ACTIVATED: Final = 10  # top hits of one recall that are wired together
+MOST: Final = 200_000  # pairs and accesses kept; a store that cannot be written must not fill the RAM
 
 
 class Accesses(NamedTuple):
@@ -43,6 +46,8 @@ class LearnBuffer:
         """Note the distinct hits of one recall, best first."""
         distinct = list(dict.fromkeys(hits))
         with self._lock:
+            if len(self) >= MOST:
+                return
             for memory in distinct:
                 former = self._accesses.get(memory)
                 self._accesses[memory] = Accesses(former.times + 1 if former else 1, now)
@@ -57,3 +62,10 @@ class LearnBuffer:
                 self._pairs.clear()
                 self._accesses.clear()
         return learned
+
+
+def accessed(row: Memory, times: int, at: float) -> dict[str, Any]:
+    """The fields of a memory after so many more accesses, the last of them at `at`; days are UTC days."""
+    last = max(at, row.accessed_at or 0.0)
+    new_day = row.accessed_at is None or row.accessed_at // DAY != last // DAY
+    return {"accessed_at": last, "access_count": row.access_count + times, "access_days": row.access_days + new_day}

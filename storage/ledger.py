@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -100,13 +100,14 @@ class Ledger:
     def __init__(self, path: Path, *, power_safe: bool = False) -> None:
         self.path = path
         self._lock = threading.RLock()
-        try:
+        with ExitStack() as undone, self._guard():
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=5.0)
+            undone.callback(self._db.close)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute(f"PRAGMA synchronous = {'FULL' if power_safe else 'NORMAL'}")
+            self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten with zeros
             self._migrate()
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from error
+            undone.pop_all()
 
     def close(self) -> None:
         """Fold the log into the file and let go of it."""
@@ -123,10 +124,10 @@ class Ledger:
             self._execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                self._db.rollback()  # no fault where the failure has rolled it back already
                 raise
-            self._execute("COMMIT")
 
     # -- small facts
 
@@ -233,9 +234,10 @@ class Ledger:
         return {str(scope): int(count) for scope, count in rows}
 
     def erase_images(self, keys: Sequence[str]) -> None:
-        """Remove every before-image of these things: a hard `forget` leaves no copy behind."""
+        """Remove every before-image of these things: a hard `forget` leaves no copy behind, in the log neither."""
         with self.transaction():
             self._many("DELETE FROM journal WHERE key = ?", [(key,) for key in keys])
+        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def trim(self, *, images_before: float, runs_before: float, requests_before: float) -> None:
         """Let go of what is past its time."""

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from storage.catalogue import Catalogue
 from storage.engine import Engine, Payload, Point, Record, Sparse, Vector
-from storage.errors import NotFound
-from storage.model import FIELDS, TUPLES, Memory, point_id, prefixes
+from storage.errors import Conflict, NotFound
+from storage.model import FIELDS, TUPLES, Memory, cleared, point_id, prefixes
 
 LIVE: Final = "memories"
 BIN: Final = "bin"
@@ -20,10 +20,11 @@ INDEXES: Final = ("scopes", "tags", "sensitivity")
 
 
 class Vectors(NamedTuple):
-    """What recall finds a memory by: its unit row and its terms."""
+    """What recall finds a memory by: the unit row and the terms of one text (`scored_text`)."""
 
     dense: Vector
     text: Sparse
+    of: str
 
 
 def to_payload(memory: Memory) -> Payload:
@@ -53,7 +54,8 @@ class Memories:
     def load(self, *, mend: bool = True) -> None:
         """Fill the catalogue from the store; a memory found in both collections lives where its `seq` is higher.
 
-        The other copy is what a crash in the middle of a move left behind; `mend` removes it.
+        The other copy is what a crash in the middle of a move left behind; `mend` removes it. A point that is no memory
+        of ours is left alone: without a row, nothing here ever shows or touches it.
         """
         rows: dict[str, Memory] = {}
         home: dict[str, str] = {}
@@ -61,6 +63,8 @@ class Memories:
         for collection in (LIVE, BIN):
             for batch in self._engine.scroll(collection):
                 for record in batch:
+                    if "id" not in record.payload:
+                        continue
                     memory = replace(from_payload(record.payload), content="", context="")
                     former = rows.get(memory.id)
                     if former is not None and former.seq >= memory.seq:
@@ -80,6 +84,20 @@ class Memories:
         row = self._catalogue.get(memory)
         if row is None:
             raise missing(memory)
+        return row
+
+    def visible(self, memory: str, clearance: str) -> Memory:
+        """A row in any state, if the caller may know of it. Raises NotFound, in the same words where it may not."""
+        row = self.row(memory)
+        if not cleared(row.sensitivity, clearance):
+            raise missing(memory)
+        return row
+
+    def live(self, memory: str, clearance: str) -> Memory:
+        """The row of a live memory. Raises NotFound as `visible` does, Conflict where it lies in the bin."""
+        row = self.visible(memory, clearance)
+        if row.state != "live":
+            raise Conflict(f"Memory {memory!r} is {row.state}.", hint=f"dreamctl restore {memory}", state=row.state)
         return row
 
     def read(self, ids: Iterable[str]) -> dict[str, Memory]:
@@ -102,34 +120,29 @@ class Memories:
 
     def insert(self, memories: Sequence[tuple[Memory, Vectors]]) -> None:
         """Add live memories; they are acknowledged when this returns."""
-        self._engine.upsert(
-            LIVE, [Point(point_id(memory.id), to_payload(memory), *vectors) for memory, vectors in memories]
-        )
+        self._engine.upsert(LIVE, [_point(memory, vectors, {}) for memory, vectors in memories])
         for memory, _ in memories:
             self._catalogue.put(memory)
 
     def rewrite(self, memory: Memory, vectors: Vectors) -> Memory:
         """Write an edited live memory whole, with new vectors; its `seq` rises."""
         memory = replace(memory, seq=memory.seq + 1)
-        self._engine.upsert(LIVE, [Point(point_id(memory.id), to_payload(memory), *vectors)])
+        point = point_id(memory.id)
+        stored = self._engine.retrieve(LIVE, [point])[point].payload
+        self._engine.upsert(LIVE, [_point(memory, vectors, stored)])
         self._catalogue.put(memory)
         return memory
 
     def patch(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Set fields of live or binned memories that do not touch their vectors; `seq` rises by one each."""
-        patches: dict[str, dict[str, Payload]] = {LIVE: {}, BIN: {}}
-        rows: list[Memory] = []
+        """Set fields of live or binned memories that change neither state nor vectors; `seq` rises by one each."""
+        patched: dict[str, list[Memory]] = {}
         for memory, fields in changes.items():
             row = self.row(memory)
-            row = replace(row, **fields, seq=row.seq + 1)
-            payload = {name: list(value) if name in TUPLES else value for name, value in fields.items()}
-            patches[_home(row)][point_id(memory)] = payload | {"seq": row.seq}
-            rows.append(row)
-        for collection, patch in patches.items():
-            if patch:
-                self._engine.set_payload(collection, patch)
-        for row in rows:
-            self._catalogue.put(row)
+            patched.setdefault(_home(row), []).append(replace(row, **fields, seq=row.seq + 1))
+        for collection, rows in patched.items():
+            self._engine.set_payload(collection, {point_id(row.id): _fields(row, changes[row.id]) for row in rows})
+            for row in rows:
+                self._catalogue.put(row)
 
     def move(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
         """Set fields that change the state, and carry each memory to the collection where that state lives.
@@ -137,18 +150,15 @@ class Memories:
         The target is written and flushed before the source is deleted; a crash between leaves the memory in both, and
         the next start keeps the higher `seq`.
         """
-        homes = {memory: _home(self.row(memory)) for memory in changes}
-        for source, target in ((LIVE, BIN), (BIN, LIVE)):
-            ids = {point_id(memory): memory for memory, home in homes.items() if home == source}
-            records = self._engine.retrieve(source, list(ids), vectors=True)
-            moved = [self._changed(record, changes[ids[record.id]]) for record in records.values()]
-            if not moved:
-                continue
-            self._engine.upsert(target, [point for _, point in moved])
-            self._engine.flush(target)
-            self._engine.delete(source, [point.id for _, point in moved])
-            for memory, _ in moved:
-                self._catalogue.put(memory)
+        routes: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+        for memory, fields in changes.items():
+            row = self.row(memory)
+            routes.setdefault((_home(row), _home(replace(row, **fields))), {})[memory] = fields
+        for (source, target), moved in routes.items():
+            if source == target:
+                self.patch(moved)
+            else:
+                self._carry(moved, source, target)
 
     def erase(self, ids: Sequence[str]) -> None:
         """Remove memories for good, wherever they are."""
@@ -158,17 +168,39 @@ class Memories:
             for memory in here:
                 self._catalogue.drop(memory)
 
-    @staticmethod
-    def _changed(record: Record, fields: Mapping[str, Any]) -> tuple[Memory, Point]:
-        memory = from_payload(record.payload)
-        memory = replace(memory, **fields, seq=memory.seq + 1)
-        kept = {key: value for key, value in record.payload.items() if key not in FIELDS}
-        return memory, Point(record.id, kept | to_payload(memory), record.dense, record.text)
+    def _carry(self, changes: Mapping[str, Mapping[str, Any]], source: str, target: str) -> None:
+        records = self._engine.retrieve(source, [point_id(memory) for memory in changes], vectors=True)
+        moved: list[tuple[Memory, Point]] = []
+        for record in records.values():
+            memory = from_payload(record.payload)
+            memory = replace(memory, **changes[memory.id], seq=memory.seq + 1)
+            moved.append((memory, Point(record.id, _payload(memory, record.payload), record.dense, record.text)))
+        self._engine.upsert(target, [point for _, point in moved])
+        self._engine.flush(target)
+        self._engine.delete(source, [point.id for _, point in moved])
+        for memory, _ in moved:
+            self._catalogue.put(memory)
 
 
 def missing(memory: str) -> NotFound:
     """The one answer for a memory that does not exist or lies above the caller's clearance."""
     return NotFound(f"There is no memory {memory!r}.", hint="dreamctl list")
+
+
+def _payload(memory: Memory, stored: Payload) -> Payload:
+    """The payload of a memory, and whatever else a later version stored with it."""
+    return {key: value for key, value in stored.items() if key not in FIELDS} | to_payload(memory)
+
+
+def _point(memory: Memory, vectors: Vectors, stored: Payload) -> Point:
+    return Point(point_id(memory.id), _payload(memory, stored), vectors.dense, vectors.text)
+
+
+def _fields(row: Memory, changed: Iterable[str]) -> Payload:
+    """Some fields of a row as they are stored; None removes one. The sequence number goes with them."""
+    return {
+        name: list(value) if isinstance(value := getattr(row, name), tuple) else value for name in (*changed, "seq")
+    }
 
 
 def _home(row: Memory) -> str:

@@ -21,37 +21,36 @@ class NameIndex:
     """Counted names, looked up by their first word so that a text costs its own length, not the number of names."""
 
     _counts: Counter[str] = field(default_factory=Counter)
-    _by_word: dict[str, dict[str, None]] = field(default_factory=dict)
-    _unspaced: dict[str, None] = field(default_factory=dict)
+    _shelves: dict[str, dict[str, None]] = field(default_factory=dict)  # by first word; "" where words are not spaced
 
     def add(self, name: str) -> None:
         """Count one more bearer of a name; a blank name is nobody's."""
         if not name.strip():
             return
         self._counts[name] += 1
-        if self._counts[name] == 1:
-            self._shelf(name)[name] = None
+        self._shelves.setdefault(_first_word(name), {})[name] = None
 
     def remove(self, name: str) -> None:
         """Count one bearer less; a name nobody bears is no longer known."""
         if name not in self._counts:
             return
         self._counts[name] -= 1
-        if self._counts[name] <= 0:
-            del self._counts[name]
-            self._shelf(name).pop(name, None)
+        if not self._counts[name]:
+            word = _first_word(name)
+            del self._counts[name], self._shelves[word][name]
+            if not self._shelves[word]:
+                del self._shelves[word]
 
     def found_in(self, low: str, words: set[str]) -> set[str]:
         """The known names that stand in a lower-cased text whose words are given."""
-        found = {name for name in self._unspaced if name.lower() in low}
-        for word in words & self._by_word.keys():
-            for name in self._by_word[word]:
+        found = {name for name in self._shelves.get("", ()) if name.lower() in low}
+        for word in words & self._shelves.keys():
+            for name in self._shelves[word]:
                 if name.lower() == word or re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", low):
                     found.add(name)
         return found
 
-    def _shelf(self, name: str) -> dict[str, None]:
-        if _UNSPACED.search(name):
-            return self._unspaced
-        words = _WORD.findall(name.lower())
-        return self._by_word.setdefault(words[0], {}) if words else self._unspaced
+
+def _first_word(name: str) -> str:
+    words = [] if _UNSPACED.search(name) else _WORD.findall(name.lower())
+    return words[0] if words else ""

@@ -76,7 +76,7 @@ class Candidates(NamedTuple):
 class Ranking(NamedTuple):
     """The result: `terms` by name, each (n,); `order` best first; `via` the giver that gave most, or -1."""
 
-    order: NDArray[np.intp]
+    order: list[int]
     final: Column
     evidence: Column
     terms: dict[str, Column]
@@ -101,8 +101,8 @@ def rank(candidates: Candidates, weights: Weights, now: float) -> Ranking:
     terms |= _boosts(rows, weights, now)
     relevance = weights.factors.get("relevance", 1.0)
     final = relevance * evidence + sum(weights.factors.get(name, 1.0) * terms[name] for name in BOOSTS)
-    newest = np.array([-row.created_at for row in rows])
-    order = np.lexsort((np.array([row.id for row in rows]), newest, -final)) if n else np.zeros(0, np.intp)
+    scores = final.tolist()
+    order = sorted(range(n), key=lambda i: (-scores[i], -rows[i].created_at, rows[i].id))
     return Ranking(order, final, evidence, terms, via)
 
 
@@ -115,12 +115,14 @@ def why(ranking: Ranking, index: int, path: str, via: str | None) -> dict[str, A
 def _spread(base: Column, links: Sequence[Link]) -> tuple[Column, NDArray[np.intp]]:
     """What neighbours hand on, and who gave each candidate most."""
     n = len(base)
-    spread, via, best = np.zeros(n), np.full(n, -1, np.intp), np.zeros(n)
-    for receiver, giver, share in links:
-        gift = share * base[giver]
-        spread[receiver] += gift
-        if gift > best[receiver]:
-            best[receiver], via[receiver] = gift, giver
+    via = np.full(n, -1, np.intp)
+    if not links:
+        return np.zeros(n), via
+    receivers, givers, shares = (np.array(column) for column in zip(*links, strict=True))
+    gifts = shares * base[givers]
+    largest_last = np.argsort(gifts, kind="stable")
+    via[receivers[largest_last]] = givers[largest_last]
+    spread: Column = np.bincount(receivers, gifts, n).astype(np.float64)
     return spread, via
 
 
@@ -131,8 +133,10 @@ def _session(rows: Sequence[Memory], base: Column, weight: float) -> Column:
         if row.session:
             members.setdefault((row.scope, row.session), []).append(index)
     support = np.zeros(len(rows))
+    bases = base.tolist()
     for indexes in members.values():
-        support[indexes] = weight * np.sort(base[indexes])[-3:].mean()
+        best = sorted((bases[index] for index in indexes), reverse=True)[:3]
+        support[indexes] = weight * sum(best) / len(best)
     return support
 
 

@@ -8,8 +8,11 @@ Payloads are read for the k hits alone. Everything here is called in the lane.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,18 +20,18 @@ import numpy as np
 from storage.catalogue import Catalogue
 from storage.dates import covered, spans
 from storage.engine import Condition, Engine, Query, Scored, Sparse, Vector
-from storage.fading import Awake
+from storage.fading import Awake, edge_weights
 from storage.memories import LIVE, Memories
-from storage.model import EVERY_SCOPE, MAX_EDGE_WEIGHT, Memory, point_id
-from storage.rank import Candidates, Link, Ranking, Weights, rank, why
-from storage.synapses import ASSOCIATIVE, Synapses, faded
+from storage.model import EVERY_SCOPE, MAX_EDGE_WEIGHT, Memory, Synapse
+from storage.rank import FLOOR, Candidates, Link, Ranking, Weights, rank, why
+from storage.synapses import Synapses
 from storage.where import Where
 
 LEG: Final = 50  # candidates a leg
 GROWTH: Final = 4  # when the filter eats a leg, ask for so many times more
 RESOLVED: Final = 2_000  # up to so many ids an unindexed filter is resolved in the catalogue
-NEIGHBOURS: Final = 8  # strongest associative edges followed a candidate
-RANKED_NEAR: Final = 30  # the best so many candidates bring their neighbours
+NEIGHBOURS: Final = 6  # strongest other edges that are followed from one candidate
+BRINGING: Final = 20  # the best so many candidates bring their neighbours
 
 
 class Question(NamedTuple):
@@ -73,8 +76,7 @@ class Recaller:
     ) -> list[Hit]:
         """The k best memories, best first."""
         weights = replace(self.weights, factors=factors or {})
-        first = self._legs(question, where)
-        rows, paths = self._candidates(first, where, associate=associate)
+        rows, paths = self._candidates(self._legs(question, where), where, associate=associate)
         if not rows:
             return []
         candidates = self._scored(question, rows, where)
@@ -89,80 +91,81 @@ class Recaller:
             if rows[i].id in texts
         ]
 
-    def _legs(self, question: Question, where: Where) -> list[list[Memory]]:
-        """The admitted rows of each leg, best first; a leg that the filter thinned out is asked for more."""
+    def _legs(self, question: Question, where: Where) -> list[list[tuple[Memory, float]]]:
+        """The admitted rows of each leg with their scores, best first; a leg that the filter thinned out is asked for more."""
         asked = where.condition()
         if not where.indexed:
             ids = [row.id for row in self._catalogue.rows(where.scope) if where.admits(row)]
             if len(ids) <= RESOLVED:
-                asked = Condition(ids=frozenset(map(point_id, ids)))
-        condition = self._lightened(asked, where.scope)
-        legs: list[list[Memory]] = [[], []]
+                asked = Condition(ids=frozenset(map(self._catalogue.point, ids)))
+        condition = self._lightened(asked)
+        legs: list[list[tuple[Memory, float]]] = [[], []]
         limit, open_legs = LEG, [0, 1]
         while open_legs:
             queries = self._queries(question, condition, limit, where.scope)
             results = self._engine.search(LIVE, [queries[leg] for leg in open_legs])
             for leg, scored in zip(list(open_legs), results, strict=True):
-                rows = [
-                    row for row in (self._catalogue.at_point(one.id) for one in scored) if row and where.admits(row)
-                ]
-                legs[leg] = rows[:LEG]
-                if len(rows) >= LEG or len(scored) < limit:
+                found = ((self._catalogue.at_point(one.id), one.score) for one in scored)
+                legs[leg] = [(row, score) for row, score in found if row is not None and where.admits(row)][:LEG]
+                if len(legs[leg]) >= LEG or len(scored) < limit:
                     open_legs.remove(leg)
             limit *= GROWTH
         return legs
 
     def _queries(self, question: Question, condition: Condition | None, limit: int, scope: str) -> list[Query]:
-        corpus = self._lightened(Condition(scope=None if scope == EVERY_SCOPE else scope), scope)
+        corpus = self._lightened(Condition(scope=None if scope == EVERY_SCOPE else scope))
         dense = Sparse((), ()) if question.dense is None else question.dense
         return [Query(dense, condition, limit), Query(question.terms, condition, limit, corpus)]
 
-    def _lightened(self, condition: Condition, scope: str) -> Condition | None:
+    def _lightened(self, condition: Condition) -> Condition | None:
         """Without the scope where it excludes nothing: a filter that matches everything slows an exact scan."""
-        if condition.scope is not None and all(
-            name == scope or name.startswith(scope + "/") for name in self._catalogue.scopes()
-        ):
+        if condition.scope is not None and self._catalogue.count(condition.scope) == len(self._catalogue):
             condition = replace(condition, scope=None)
         return None if condition == Condition() else condition
 
     def _candidates(
-        self, legs: list[list[Memory]], where: Where, *, associate: bool
+        self, legs: list[list[tuple[Memory, float]]], where: Where, *, associate: bool
     ) -> tuple[list[Memory], dict[str, str]]:
-        """The union of both legs and, behind it, the neighbours that the filter admits."""
+        """The union of both legs and, behind it, the admitted neighbours of the best of it."""
+        rows: dict[str, Memory] = {}
         paths: dict[str, str] = {}
-        for rows, path in zip(legs, ("dense", "keyword"), strict=True):
-            for row in rows:
+        promise: dict[str, float] = {}  # what each has of `base` by what the legs tell
+        for leg, path in zip(legs, ("dense", "keyword"), strict=True):
+            best = 1.0 if path == "dense" else max(leg[0][1] if leg else 0.0, FLOOR)
+            for row, score in leg:
+                rows[row.id] = row
                 paths.setdefault(row.id, path)
+                promise[row.id] = promise.get(row.id, 0.0) + score / best
         if associate:
-            near = {row.id: None for rows in legs for row in rows[:RANKED_NEAR]}
-            for memory in near:
-                for neighbour in self._neighbours(memory):
-                    other = self._catalogue.get(neighbour)
-                    if other is not None and neighbour not in paths and where.admits(other):
-                        paths[neighbour] = "association"
-        return [row for row in map(self._catalogue.get, paths) if row is not None], paths
+            for memory in heapq.nlargest(BRINGING, promise, key=promise.__getitem__):
+                for row in self._neighbours(memory, where):
+                    rows[row.id] = row
+                    paths.setdefault(row.id, "association")
+        return list(rows.values()), paths
 
-    def _neighbours(self, memory: str) -> list[str]:
-        """Along the session one and two steps either way; along the strongest stored associative edges one step."""
-        found: list[str] = []
-        for step in (self._synapses.after, self._synapses.before):
-            for one in step(memory):
-                found.append(one)
-                found.extend(step(one))
-        edges = [edge for edge in self._synapses.of(memory) if edge.kind in ASSOCIATIVE]
-        strongest = sorted(edges, key=lambda edge: edge.weight, reverse=True)[:NEIGHBOURS]
-        return found + [edge.other(memory) for edge in strongest]
+    def _neighbours(self, memory: str, where: Where) -> Iterator[Memory]:
+        """The admitted ones: along the session one and two steps either way, along the strongest other edges one step."""
+        near = [one for step in (self._synapses.after, self._synapses.before) for one in _two_steps(step, memory)]
+        edges = sorted(self._synapses.of(memory), key=_stored_weight, reverse=True)
+        others = (edge.other(memory) for edge in edges if edge.kind != "next")
+        yield from self._admitted(near, where)
+        yield from islice(self._admitted(others, where), NEIGHBOURS)
+
+    def _admitted(self, memories: Iterable[str], where: Where) -> Iterator[Memory]:
+        rows = map(self._catalogue.get, memories)
+        return (row for row in rows if row is not None and where.admits(row))
 
     def _scored(self, question: Question, rows: Sequence[Memory], where: Where) -> Candidates:
         """Both scores of every candidate, and what the query says by name and by date."""
-        number = {point_id(row.id): i for i, row in enumerate(rows)}
+        number = {self._catalogue.point(row.id): i for i, row in enumerate(rows)}
         queries = self._queries(question, Condition(ids=frozenset(number)), len(rows), where.scope)
         cosine, bm25 = np.zeros(len(rows)), np.zeros(len(rows))
         for column, scored in zip((cosine, bm25), self._engine.search(LIVE, queries), strict=True):
             _fill(column, scored, number)
-        named = self._catalogue.names_in(where.scope, question.text)
+        text = unicodedata.normalize("NFC", question.text)  # as what is stored
+        named = self._catalogue.names_in(where.scope, text)
         name = next(iter(named)) if len(named) == 1 else None
-        asked = spans(question.text)
+        asked = spans(text)
         return Candidates(
             rows, cosine, bm25,
             wrote=[i for i, row in enumerate(rows) if name and row.author == name],
@@ -177,33 +180,46 @@ class Recaller:
         for receiver, row in enumerate(rows):
             for step in (self._synapses.after, self._synapses.before):
                 for one in step(row.id):
-                    links += _link(receiver, number.get(one), weights.next_one)
+                    giver = number.get(one)
+                    if giver is not None:
+                        answers = step == self._synapses.before and rows[giver].asks
+                        links.append(Link(receiver, giver, weights.next_one + (weights.answer if answers else 0.0)))
                     for two in step(one):
-                        links += _link(receiver, number.get(two), weights.next_two)
-            for one in self._synapses.before(row.id):
-                giver = number.get(one)
-                if giver is not None and rows[giver].asks:
-                    links += _link(receiver, giver, weights.answer)
-            links += self._associations(receiver, row.id, number, weights, now, awake)
-        return links
+                        giver = number.get(two)
+                        if giver is not None:
+                            links.append(Link(receiver, giver, weights.next_two))
+        return links + self._associations(rows, number, weights.edge, now, awake)
 
     def _associations(
-        self, receiver: int, memory: str, number: dict[str, int], weights: Weights, now: float, awake: Awake
+        self, rows: Sequence[Memory], number: dict[str, int], most: float, now: float, awake: Awake
     ) -> list[Link]:
-        links: list[Link] = []
-        for edge in self._synapses.of(memory):
-            giver = number.get(edge.other(memory))
-            if giver is None or edge.kind == "next":
-                continue
-            links.append(Link(receiver, giver, weights.edge * faded(edge, now, awake) / MAX_EDGE_WEIGHT))
-        total = sum(link.share for link in links)
-        if total > weights.edge:
-            links = [link._replace(share=link.share * weights.edge / total) for link in links]
-        return links
+        """Shares over all other edges: `most` for a full weight, and at most that in sum for one receiver."""
+        ends: list[tuple[int, int]] = []
+        edges: list[Synapse] = []
+        for receiver, row in enumerate(rows):
+            for edge in self._synapses.of(row.id):
+                giver = number.get(edge.b if edge.a == row.id else edge.a)
+                if giver is not None and edge.kind != "next":
+                    ends.append((receiver, giver))
+                    edges.append(edge)
+        if not edges:
+            return []
+        receivers = np.array([receiver for receiver, _ in ends])
+        stored, as_of = np.array([edge.weight for edge in edges]), np.array([edge.as_of for edge in edges])
+        weight = edge_weights(stored, as_of, [edge.kind for edge in edges], now, awake)
+        shares = most * weight / MAX_EDGE_WEIGHT
+        shares *= np.minimum(1.0, most / np.maximum(np.bincount(receivers, shares), most))[receivers]
+        return [Link(*pair, share) for pair, share in zip(ends, shares.tolist(), strict=True)]
 
 
-def _link(receiver: int, giver: int | None, share: float) -> list[Link]:
-    return [] if giver is None else [Link(receiver, giver, share)]
+def _two_steps(step: Callable[[str], list[str]], memory: str) -> Iterator[str]:
+    for one in step(memory):
+        yield one
+        yield from step(one)
+
+
+def _stored_weight(edge: Synapse) -> float:
+    return edge.weight
 
 
 def _fill(column: np.ndarray[Any, np.dtype[np.float64]], scored: list[Scored], number: dict[str, int]) -> None:

@@ -6,6 +6,7 @@ One keyword index, `owner`, finds what belongs to whom. All calls are made in th
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -41,17 +42,17 @@ class Records:
 
     def versions(self, memory: str) -> list[Version]:
         """The former texts of a memory, newest first."""
-        found = [payload for payload in self._owned(memory).values() if payload["kind"] == "version"]
+        found = [payload for payload in self._owned(memory).values() if payload.get("kind") == "version"]
         return sorted(map(_version, found), key=lambda version: version.number, reverse=True)
 
     def with_history(self) -> dict[str, int]:
         """How many former texts each memory has."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for batch in self._engine.scroll(RECORDS):
             for record in batch:
-                if record.payload["kind"] == "version":
-                    counts[record.payload["owner"]] = counts.get(record.payload["owner"], 0) + 1
-        return counts
+                if record.payload.get("kind") == "version":
+                    counts[record.payload["owner"]] += 1
+        return dict(counts)
 
     def erase(self, memories: Sequence[str]) -> None:
         """Remove all that belongs to these memories."""

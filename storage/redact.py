@@ -41,7 +41,7 @@ class Redactor:
 
     def redact(self, text: str) -> Redacted:
         """Mask every secret in a text. Where secrets overlap, one mask covers all, named by the first rule that found one."""
-        masked, hits = self._mask("", text, "")
+        masked, hits = self._mask(text)
         return Redacted(masked, hits, raised_by(hits))
 
     def redact_json(self, value: Any) -> tuple[Any, dict[str, int]]:
@@ -57,28 +57,27 @@ class Redactor:
                 return [self._json(key, inner, hits) for inner in value]
             case bool() | float() | None:
                 return value
-        text = str(value)
-        quote = next((mark for mark in "\"'`" if mark not in text), "")
-        before, after = (f"{key}={quote}", quote) if key else ("", "")
-        shown, found = self._mask(before, text, after)
+        shown, found = self._mask(str(value), key)
         hits.update(found)
         return shown if found else value
 
     def _object(self, key: str, members: dict[str, Any], hits: Counter[str]) -> dict[str, Any]:
         """Mask in keys and values; a member `value` belongs to what `name` or `key` beside it says, else to the outer key."""
         named = members.get("name", members.get("key", key))
+        owner = self._mask(named)[0] if isinstance(named, str) else key
         masked: dict[str, Any] = {}
         for name, inner in members.items():
-            shown, found = self._mask("", name, "")
+            shown, found = self._mask(name)
+            shown = _vacant(shown, masked)
             hits.update(found)
-            label = named if name == "value" and isinstance(named, str) else name
-            masked[_vacant(shown, masked)] = self._json(label, inner, hits)
+            # The label is the masked key, so that a second pass sees the same.
+            masked[shown] = self._json(owner if name == "value" else shown, inner, hits)
         return masked
 
-    def _mask(self, before: str, text: str, after: str) -> tuple[str, dict[str, int]]:
-        """Mask what is secret in `text` between its surroundings, until nothing is: each round leaves less to find."""
+    def _mask(self, text: str, key: str = "") -> tuple[str, dict[str, int]]:
+        """Mask what is secret in a text, the value of `key` if it has one, until nothing is: each round leaves less to find."""
         hits: Counter[str] = Counter()
-        while spans := list(self._secrets(before, text, after)):
+        while spans := list(self._secrets(text, key)):
             parts, at = [], 0
             for start, end, kind in spans:
                 parts += [text[at:start], f"[REDACTED:{kind}]"]
@@ -87,10 +86,11 @@ class Redactor:
             text = "".join(parts) + text[at:]
         return text, dict(hits)
 
-    def _secrets(self, before: str, text: str, after: str) -> Iterator[Span]:
-        """The stretches of `text` to mask, in order and apart."""
-        whole = before + text + after
-        found = list(self._found(whole))
+    def _secrets(self, text: str, key: str) -> Iterator[Span]:
+        """The stretches to mask, in order and apart."""
+        quote = next((mark for mark in "\"'`" if mark not in text), "")
+        before, after = (f"{key}={quote}", quote) if key else ("", "")
+        found = list(self._found(before + text + after))
         if not found:
             return
         left, right = len(before), len(before) + len(text)

@@ -42,6 +42,7 @@ _SECRET_KEY: Final = re.compile(
     r"|ssh|deploy|admin|root|license|licence|subscription|storage|shared|session|webhook|hmac|jwt|client|consumer|wi-?fi|wpa2?"
     r"|psk|network|security|functions)[ _-]?\Z"
 )
+_IN_MASK: Final = re.compile(r"\[redacted:[\w.-]*\Z")
 
 #: What may stand between label and value: `assigned` says outright that a value follows, `said` that it may.
 _JOIN: Final = re.compile(
@@ -72,12 +73,13 @@ _VALUE: Final = re.compile(
     r"""(?P<quote>\\?["'`])(?P<quoted>(?:(?!(?P=quote))[^\n]){1,1024})(?P=quote)"""
     r"""|[“„‘«「『](?P<curly>[^”“’»」』\n]{1,256})[”“’»」』]|["'`]?(?P<bare>[!-~¡-ɏ]{1,256})"""
 )
-_BARE: Final = re.compile(r"[!-~¡-ɏ]*+")
-#: Where a value without quotes ends before the blank: markup, the next parameter, the end of a list or a sentence.
+_REST: Final = re.compile(r"[!-~¡-ɏ]*+")
+_LONG: Final = 256  # characters by which a value is judged; what goes on behind them belongs to it
+#: Where a value without quotes ends before the blank: a quote, markup, the next parameter or member.
 _CUT: Final = re.compile(
-    r"""\\?["`]|'(?!\w)|</|<(?=[a-z])|&(?=[\w.-]{1,40}=|[a-z]{2,8};)|;(?=[\w -]{1,40}=)|,(?=["'{\[])"""
-    r"""|[,;](?=[\w.-]{1,40}[=:])|[.,;:?)\]}]+\Z"""
+    r"""\"|\`|"|`|'(?!\w)|<(?=[/a-z])|&(?=[\w.-]{1,40}=|[a-z]{2,8};)|;(?=[\w .-]{1,40}[=:])|,(?=["'{\[]|[\w.-]{1,40}[=:])"""
 )
+_CLOSING: Final = ".,;:?)]}"
 _CLAUSE_END: Final = re.compile(r"""[)"'*]*(?:[.,;!?)]+(?=\s|\Z)|\s*(?:\Z|\n)|\ (?:and|but|so|or)\b)""")
 
 #: Values which are never secrets.
@@ -165,8 +167,10 @@ def find(text: str, folded: str) -> Iterator[Span]:
 
 
 def _is_label(word: str, folded: str, at: int) -> bool:
-    """Whether the words before make a `key` a secret one, and leave `pass:` to itself."""
-    before = folded[max(0, at - 16) : at]
+    """Whether it stands in no mask, a `key` behind a word that makes it a secret one, and `pass:` by itself."""
+    before = folded[max(0, at - 32) : at]
+    if _IN_MASK.search(before):
+        return False
     if word == "key":
         return _SECRET_KEY.search(before) is not None
     return word not in {"pass:", "pw:", "pw="} or not before.rstrip(" ")[-1:].isalnum()
@@ -179,11 +183,12 @@ def _secret_after(text: str, start: int, end: int, kind: str) -> Span | None:
     if join is None or found is None:
         return None
     group = str(found.lastgroup)
-    value, first, last = found[group], *found.span(group)
-    bare = group == "bare"
+    first, last = found.span(group)
+    bare, long = group == "bare", False
     if bare:
-        value = _uncut(value)
-        last = first + len(value)
+        last = _cut(text, first, last)
+        long = last - first == _LONG
+    value = text[first:last]
     if len(value) < 4 or not is_value(value) or _HARMLESS.fullmatch(value):
         return None
     beside = bare and join["beside"] is not None and not _is_option(text, start)
@@ -193,17 +198,22 @@ def _secret_after(text: str, start: int, end: int, kind: str) -> Span | None:
         alone = not bare or (ends and (sure or join["copula"] is not None))
         secret = _is_password(value, sure=sure, alone=alone, beside=beside)
     else:
-        secret = _is_key(value, sure=sure, beside=beside, variable=sure and text[start:end].isupper())
+        secret = _is_key(kind, value, sure=sure, beside=beside, variable=sure and text[start:end].isupper())
     if not secret:
         return None
-    if bare and last == found.end() and (rest := _BARE.match(text, last)):
-        last += len(_uncut(rest[0]))
+    if long and (rest := _REST.match(text, last)):
+        last = _cut(text, last, rest.end())
     return Span(first, last, kind)
 
 
-def _uncut(value: str) -> str:
-    cut = _CUT.search(value)
-    return value if cut is None else value[: cut.start()]
+def _cut(text: str, first: int, last: int) -> int:
+    """Where a value without quotes ends, the marks that close a clause left out."""
+    cut = _CUT.search(text, first, last)
+    if cut is not None:
+        last = cut.start()
+    elif last - first == _LONG:
+        return last
+    return first + len(text[first:last].rstrip(_CLOSING))
 
 
 def _is_option(text: str, start: int) -> bool:
@@ -222,10 +232,10 @@ def _is_password(value: str, *, sure: bool, alone: bool, beside: bool) -> bool:
         return True
     if beside:
         return letters and digits and len(value) >= 6
-    return (letters and len(value) >= 5) or (digits and len(value) >= 6)
+    return (letters and len(value) >= 5) or (digits and len(value) >= 4)
 
 
-def _is_key(value: str, *, sure: bool, beside: bool, variable: bool) -> bool:
+def _is_key(kind: str, value: str, *, sure: bool, beside: bool, variable: bool) -> bool:
     """Letters with digits which read like no name of a thing; letters or digits alone only where long and assigned.
 
     What an environment variable is set to may read like a name: `JWT_SECRET=my-dev-secret-1`.
@@ -238,7 +248,7 @@ def _is_key(value: str, *, sure: bool, beside: bool, variable: bool) -> bool:
             variable or _UUID.fullmatch(value) is not None or not _is_name(value)
         )
     if digits:
-        return sure and len(value) >= 16
+        return sure and len(value) >= (16 if kind == "token" else 8)  # a number of tokens is no token
     return sure and len(value) >= 24 and value.isalpha() and len(set(value)) > 1
 
 

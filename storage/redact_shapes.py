@@ -33,8 +33,8 @@ class Rule(NamedTuple):
     check: Callable[[str], bool] | None = None
 
 
-#: Not inside a longer word, nor the start of an image's data.
-_LEFT: Final = r"(?<![A-Za-z0-9])(?<!base64,)"
+#: Not inside a longer word (an escaped line break or a percent code is none), nor the start of an image's data.
+_LEFT: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))(?<!base64,)"
 
 _ELSEWHERE: Final = re.compile(
     r"\$\{?[\w.:-]+\}?|\$\(.*\)|\{\{?[\w .]+\}?\}|<[\w -]+>|.?\{[^{}]*\}.?|%\w+%|%s|\*+|\.+|•+|…"
@@ -248,6 +248,8 @@ _STRUCTURED: Final = (
         r"curl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<value>[^\s\"']{1,128})",
         is_value,
     ),
+    Rule("basic_auth", ("auth",), r"(?i:auth)[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?P<value>[\w+/-]{6,}={0,2})", _is_basic),
+    Rule("cookie", ("cookie",), r"(?i:cookie)[\"']?: ?[\"']?(?P<value>[\w.-]{1,64}=[^\n\"']{8,4096})", _is_opaque),
     Rule("password", ("sshpass",), r"sshpass\s+-p\s?(?P<value>\"[^\"\n]{1,128}\"|'[^'\n]{1,128}'|\S{1,128})"),
     Rule(
         "password", ("machine",), r"machine\s+\S{1,255}\s+login\s+\S{1,128}\s+password\s+(?P<value>\S{1,256})", is_value

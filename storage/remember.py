@@ -7,6 +7,7 @@ answer changed meanwhile.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -14,8 +15,10 @@ from typing import Any, Final, NamedTuple
 from storage.catalogue import NEUTRAL, Catalogue
 from storage.engine import Engine, Query, Vector
 from storage.errors import Conflict, Invalid, Refused
+from storage.learn import accessed
 from storage.memories import LIVE, Memories, Vectors, missing
 from storage.model import (
+    DEFAULT_SCOPE,
     SENSITIVITIES,
     Memory,
     Synapse,
@@ -24,6 +27,7 @@ from storage.model import (
     content_hash,
     ends_with_question,
     scored_text,
+    synapse_key,
 )
 from storage.records import Records
 from storage.synapses import Synapses, associate
@@ -33,11 +37,13 @@ from storage.where import Where
 VERSIONED: Final = ("content", "type", "tags", "metadata", "sensitivity")
 CONNECT_WEIGHT: Final = 2.0  # a manual edge, as `connect` makes it
 NEXT_WEIGHT: Final = 1.0
+#: What a write says beside the fields of the memory.
+NOT_KEPT: Final = frozenset({"sensitivity_floor", "connect_to"})
 NEIGHBOURS: Final = 12  # asked for, so that three of exactly this scope are among them
 
 
 class NeedsVectors(Exception):
-    """The write needs the vectors of `text`, which were not made yet."""
+    """The write needs the vectors of `text`; those at hand are another text's, or there are none."""
 
     def __init__(self, text: str) -> None:
         super().__init__("vectors needed")
@@ -81,14 +87,19 @@ class Writer:
         self._records = records
         self._default_sensitivity = default_sensitivity
 
-    def text_to_embed(self, write: Write) -> str | None:
-        """The text whose vectors this write needs; None where it needs none or will be refused."""
+    def text_to_embed(self, write: Write, memory: str | None = None) -> str | None:
+        """The text whose vectors this write, or this update of `memory`, will need; None where it needs none.
+
+        A guess which saves a round: the write itself asks again where it comes out otherwise.
+        """
         fields = write.fields
-        row = self._catalogue.get(fields["id"]) if "id" in fields else None
+        if not {"content", "author"} & fields.keys():
+            return None
+        row = self._catalogue.get(memory or fields.get("id", ""))
         if row is None:
-            known = "id" not in fields and self._same(write)
-            return None if known else scored_text(fields.get("author", ""), fields.get("content", ""))
-        if row.state != "live" or not {"content", "author"} & fields.keys():
+            known = "content" not in fields or ("id" not in fields and self._same(write))
+            return None if known else scored_text(fields.get("author", ""), fields["content"])
+        if row.state != "live" or not cleared(row.sensitivity, write.clearance):
             return None
         content = fields["content"] if "content" in fields else self._memories.read_one(row.id).content
         return scored_text(fields.get("author", row.author), content)
@@ -96,22 +107,26 @@ class Writer:
     def remember(self, write: Write, vectors: Vectors | None, now: float, new_id: str) -> Written:
         """Create a memory, or do what its id or its content says of one that exists."""
         fields = write.fields
+        ends = self._ends(write)
         if "id" in fields and (row := self._catalogue.get(fields["id"])) is not None:
             self._check_reusable(row, write)
-            return self.update(row.id, write, vectors, now)
-        if "content" not in fields:
+            written = self.update(row.id, write, vectors, now)
+        elif "content" not in fields:
             raise Invalid("`content` is missing.", hint='dreamctl remember "text"', field="content")
-        if "id" not in fields and (known := self._same(write)) is not None:
-            return self._again(known, write, now)
-        if vectors is None:
-            raise NeedsVectors(scored_text(fields.get("author", ""), fields["content"]))
-        return Written(self._create(write, vectors, now, fields.get("id", new_id)), created=True)
+        elif "id" not in fields and (known := self._same(write)) is not None:
+            written = self._again(known, write, now)
+        else:
+            text = scored_text(fields.get("author", ""), fields["content"])
+            created = self._create(write, _made_from(vectors, text), now, fields.get("id", new_id))
+            written = Written(created, created=True)
+        self._connect(written.memory.id, ends, now)
+        return written
 
     def update(
         self, memory: str, write: Write, vectors: Vectors | None, now: float, *, if_version: int | None = None
     ) -> Written:
         """Edit the fields given; an edit of content, type, tags, metadata or sensitivity makes a new version."""
-        row = self._visible_live(memory, write.clearance)
+        row = self._memories.live(memory, write.clearance)
         if if_version is not None and if_version != row.version:
             raise Conflict(
                 f"Memory {memory!r} is at version {row.version}, not {if_version}.",
@@ -127,89 +142,65 @@ class Writer:
         changed = self._changes(former, write)
         if not changed:
             return Written(former, created=False)
-        if {"content", "author"} & changed.keys() and vectors is None:
-            raise NeedsVectors(
-                scored_text(changed.get("author", former.author), changed.get("content", former.content))
-            )
-        return Written(self._edit(former, changed, vectors, now), created=False)
-
-    def revert(self, memory: str, version: Version, write: Write, vectors: Vectors | None, now: float) -> Written:
-        """Edit a memory back to what a former version said; that is itself a new version."""
-        fields = {"content": version.content, "context": version.context, "type": version.type, "tags": version.tags}
-        return self.update(memory, write._replace(fields=fields | {"metadata": version.metadata}), vectors, now)
+        edited = replace(former, **changed)
+        text = scored_text(edited.author, edited.content)
+        fresh = None if text == scored_text(former.author, former.content) else _made_from(vectors, text)
+        return Written(self._edit(former, changed, fresh, now), created=False)
 
     # -- deciding
 
     def _same(self, write: Write) -> Memory | None:
         """The memory that this content already is: a live one first, else one that was forgotten."""
         fields = write.fields
-        rows = self._catalogue.same_content(fields.get("scope", "default"), _hash(fields))
+        rows = self._catalogue.same_content(fields.get("scope", DEFAULT_SCOPE), _hash(fields))
         rows = [row for row in rows if row.state != "superseded" and cleared(row.sensitivity, write.clearance)]
         return min(rows, key=lambda row: (row.state != "live", row.created_at, row.id), default=None)
 
     def _again(self, row: Memory, write: Write, now: float) -> Written:
         """Known content: a live memory is reinforced once, a forgotten one comes back. Marks are only ever raised."""
-        fields: dict[str, Any] = {"accessed_at": now, "access_count": row.access_count + 1}
+        expired = row.expires_at is not None and row.expires_at <= now
+        if row.state != "live":
+            self._memories.move({row.id: {"forgotten_at": None, "forgotten_reason": ""}})
+        changed = accessed(row, 1, now)
+        if expired:
+            changed["expires_at"] = write.fields.get("expires_at")
         wanted = _highest(write.fields.get("sensitivity"), write.fields.get("sensitivity_floor"), row.sensitivity)
         if wanted != row.sensitivity:
-            fields["sensitivity"] = wanted
-        expired = row.expires_at is not None and row.expires_at <= now
-        if expired:
-            fields["expires_at"] = write.fields.get("expires_at")
-        if row.state == "live":
-            self._memories.patch({row.id: fields})
-        else:
-            self._memories.move({row.id: fields | {"forgotten_at": None, "forgotten_reason": ""}})
-        return Written(self._memories.row(row.id), created=False, restored=row.state != "live" or expired)
+            changed["sensitivity"] = wanted
+        known = self._edit(self._memories.read_one(row.id), changed, None, now)
+        return Written(known, created=False, restored=row.state != "live" or expired)
 
     def _check_reusable(self, row: Memory, write: Write) -> None:
         if not cleared(row.sensitivity, write.clearance):
             raise missing(row.id)
-        if write.fields.get("scope", "default") != row.scope:
+        if write.fields.get("scope", DEFAULT_SCOPE) != row.scope:
             raise Conflict(f"The id {row.id!r} is taken in another scope.", hint="Choose another id, or leave it out.")
-        if row.state != "live":
-            raise Conflict(f"Memory {row.id!r} is {row.state}.", hint=f"dreamctl restore {row.id}", state=row.state)
-
-    def _visible_live(self, memory: str, clearance: str) -> Memory:
-        row = self._memories.row(memory)
-        if not cleared(row.sensitivity, clearance):
-            raise missing(memory)
-        if row.state != "live":
-            raise Conflict(f"Memory {memory!r} is {row.state}.", hint=f"dreamctl restore {memory}", state=row.state)
-        return row
 
     def _changes(self, former: Memory, write: Write) -> dict[str, Any]:
         """The fields that really change, with what follows from them."""
-        given = {
-            name: value
-            for name, value in write.fields.items()
-            if name not in ("id", "scope", "sensitivity_floor", "connect_to")
-        }
+        given = {name: value for name, value in write.fields.items() if name not in NOT_KEPT | {"id", "scope"}}
         floor = write.fields.get("sensitivity_floor")
         given["sensitivity"] = _highest(given.get("sensitivity", former.sensitivity), floor)
-        changed = {name: value for name, value in given.items() if getattr(former, name) != value}
+        changed = {name: value for name, value in given.items() if _differ(getattr(former, name), value)}
+        edited = replace(former, **changed)
         if {"content", "author", "event_at", "session", "type"} & changed.keys():
-            after = replace(former, **changed)
-            changed["content_hash"] = _hash_of(after)
-            twins = [
-                row
-                for row in self._catalogue.same_content(former.scope, changed["content_hash"])
-                if row.id != former.id
-            ]
-            twin = next(
-                (row for row in twins if row.state == "live" and cleared(row.sensitivity, write.clearance)), None
-            )
-            if twin is not None:
-                raise Conflict(
-                    f"Memory {twin.id!r} already says this.",
-                    hint=f"dreamctl merge {twin.id} {former.id}",
-                    duplicate_of=twin.id,
-                )
+            changed["content_hash"] = _hash_of(edited)
+            self._check_unique(edited, changed["content_hash"], write.clearance)
+        if {"content", "author"} & changed.keys():
+            changed["entities"] = self._entities(edited.scope, edited.author, edited.content)
         if "content" in changed:
-            changed["asks"] = ends_with_question(changed["content"])
-            changed["entities"] = self._entities(former.scope, changed.get("author", former.author), changed["content"])
+            changed["asks"] = ends_with_question(edited.content)
             changed["redactions"] = dict(write.redactions)
         return changed
+
+    def _check_unique(self, edited: Memory, content_hash: str, clearance: str) -> None:
+        for twin in self._catalogue.same_content(edited.scope, content_hash):
+            if twin.id != edited.id and twin.state == "live" and cleared(twin.sensitivity, clearance):
+                raise Conflict(
+                    f"Memory {twin.id!r} already says this.",
+                    hint=f"dreamctl merge {twin.id} {edited.id}",
+                    duplicate_of=twin.id,
+                )
 
     # -- doing
 
@@ -224,51 +215,66 @@ class Writer:
             edited = self._memories.rewrite(replace(former, **changed), vectors)
         else:
             self._memories.patch({former.id: changed})
-            edited = self._memories.read_one(former.id)
+            edited = replace(former, **changed, seq=former.seq + 1)
         if "session" in changed:
-            moved = [edge.key for edge in self._synapses.of(former.id) if edge.kind == "next"]
-            self._synapses.drop(moved)
+            self._rechain(edited, now)
         return edited
 
     def _create(self, write: Write, vectors: Vectors, now: float, new_id: str) -> Memory:
-        fields = dict(write.fields)
-        connect_to = fields.pop("connect_to", ())
-        floor = fields.pop("sensitivity_floor", None)
-        scope = fields.get("scope", "default")
-        self._check_ends(connect_to, scope, write.clearance)
+        fields = {name: value for name, value in write.fields.items() if name not in NOT_KEPT}
+        scope = fields.get("scope", DEFAULT_SCOPE)
+        floor = write.fields.get("sensitivity_floor")
         fields["sensitivity"] = _highest(fields.get("sensitivity", self._default_sensitivity), floor)
         if "emotion" not in fields:
-            fields["emotion"] = self._inherited_emotion(scope, vectors.dense, now)
+            fields["emotion"] = self._inherited_emotion(scope, vectors.dense, now, write.clearance)
         created_at = self._catalogue.stamp(now)
         memory = Memory(**fields | {
             "id": new_id, "created_at": created_at, "updated_at": created_at, "provenance": write.provenance,
             "redactions": dict(write.redactions), "content_hash": _hash(fields), "asks": ends_with_question(fields["content"]),
             "entities": self._entities(scope, fields.get("author", ""), fields["content"]),
         })  # fmt: skip
-        last = self._catalogue.last_in_session(scope, memory.session) if memory.session else None
+        last = self._catalogue.last_in_session(scope, memory.session)
         self._memories.insert([(memory, vectors)])
-        edges = [associate(memory.id, other, "manual", CONNECT_WEIGHT, created_at) for other in connect_to]
         if last is not None:
-            edges.append(Synapse(last, memory.id, "next", NEXT_WEIGHT, created_at, created_at))
-        self._synapses.put(edges)
+            self._synapses.put([_next(last, memory.id, created_at)])
         return memory
 
-    def _check_ends(self, ends: Sequence[str], scope: str, clearance: str) -> None:
+    def _rechain(self, memory: Memory, now: float) -> None:
+        """Take a memory out of one session's chain of `next` edges and put it into another's, by the order of creation."""
+        joined = [(a, b) for a in self._synapses.before(memory.id) for b in self._synapses.after(memory.id)]
+        self._synapses.drop([edge.key for edge in self._synapses.of(memory.id) if edge.kind == "next"])
+        members = self._catalogue.session_of(memory)
+        if memory.session:
+            place = members.index(memory.id)
+            earlier, later = members[max(place - 1, 0) : place], members[place + 1 : place + 2]
+            self._synapses.drop([synapse_key(a, b, "next") for a in earlier for b in later])
+            joined += [(a, memory.id) for a in earlier] + [(memory.id, b) for b in later]
+        self._synapses.put([_next(a, b, now) for a, b in joined])
+
+    def _ends(self, write: Write) -> list[str]:
+        """The memories to connect to, if all are live and of the scope that is written; else nothing is stored."""
+        ends = list(dict.fromkeys(write.fields.get("connect_to", ())))
         for end in ends:
-            row = self._visible_live(end, clearance)
-            if row.scope != scope:
+            row = self._memories.live(end, write.clearance)
+            if row.scope != write.fields.get("scope", DEFAULT_SCOPE):
                 raise Refused(
                     f"Memory {end!r} lies in another scope; no edge crosses scopes.", hint=f"dreamctl get {end}"
                 )
+        return ends
+
+    def _connect(self, memory: str, ends: Sequence[str], now: float) -> None:
+        """Join by hand what is not joined yet; a second `remember` of the same adds nothing to an edge."""
+        fresh = [end for end in ends if end != memory and self._synapses.between(memory, end) is None]
+        self._synapses.put([associate(memory, end, "manual", CONNECT_WEIGHT, now) for end in fresh])
 
     def _entities(self, scope: str, author: str, content: str) -> tuple[str, ...]:
         return tuple(sorted(self._catalogue.names_in(scope, content) - {author}))
 
-    def _inherited_emotion(self, scope: str, dense: Vector, now: float) -> float:
+    def _inherited_emotion(self, scope: str, dense: Vector, now: float, clearance: str) -> float:
         """P * mean of the three nearest + (1 - p) / 2; p = .05 where they agree (variance <= .02), .15 where not."""
         if not self._catalogue.scope(scope).felt:
             return NEUTRAL
-        where = Where(now=now, scope=scope)
+        where = Where(now=now, scope=scope, clearance=clearance)
         scored = self._engine.search(LIVE, [Query(dense, where.condition(), NEIGHBOURS)])[0]
         near = [row for row in (self._catalogue.at_point(one.id) for one in scored) if row is not None]
         felt = [row.emotion for row in near if row.scope == scope and where.admits(row)][:3]
@@ -301,3 +307,21 @@ def _hash_of(memory: Memory) -> str:
 
 def _highest(*levels: str | None) -> str:
     return max((level for level in levels if level is not None), key=SENSITIVITIES.index)
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two values are not the same; in JSON neither true nor 1.0 is 1."""
+    if isinstance(one, dict):
+        return json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True)
+    return bool(one != other)
+
+
+def _made_from(vectors: Vectors | None, text: str) -> Vectors:
+    """The vectors, if they are those of this text. Raises NeedsVectors."""
+    if vectors is None or vectors.of != text:
+        raise NeedsVectors(text)
+    return vectors
+
+
+def _next(a: str, b: str, now: float) -> Synapse:
+    return Synapse(a, b, "next", NEXT_WEIGHT, now, now)

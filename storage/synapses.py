@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from storage.engine import Engine, Payload, Point
 from storage.fading import Awake, edge_weight
-from storage.model import Synapse, synapse_key
+from storage.model import EDGE_KINDS, Synapse, synapse_key
 
 SYNAPSES: Final = "synapses"
 BATCH: Final = 256
@@ -26,12 +26,15 @@ class Synapses:
         self._engine = engine
         self._edges: dict[str, Synapse] = {}
         self._around: dict[str, dict[str, Synapse]] = {}
+        self._after: dict[str, list[str]] = {}
+        self._before: dict[str, list[str]] = {}
 
     def load(self) -> None:
-        """Read every edge into RAM."""
+        """Read every edge into RAM; what a later version stored under a kind that we do not know is left alone."""
         for batch in self._engine.scroll(SYNAPSES):
             for record in batch:
-                self._remember(record.id, from_payload(record.payload))
+                if record.payload.get("kind") in EDGE_KINDS:
+                    self._remember(record.id, from_payload(record.payload))
 
     def __len__(self) -> int:
         return len(self._edges)
@@ -57,12 +60,12 @@ class Synapses:
         return sum(edge.kind in ASSOCIATIVE for edge in self.of(memory))
 
     def after(self, memory: str) -> list[str]:
-        """The memories that follow a memory in its session."""
-        return [edge.b for edge in self.of(memory) if edge.kind == "next" and edge.a == memory]
+        """The memories that follow a memory in its session: one, save for what came back out of the bin."""
+        return self._after.get(memory, [])
 
     def before(self, memory: str) -> list[str]:
         """The memories that a memory follows in its session."""
-        return [edge.a for edge in self.of(memory) if edge.kind == "next" and edge.b == memory]
+        return self._before.get(memory, [])
 
     def put(self, edges: Sequence[Synapse]) -> None:
         """Write edges whole; the same key is replaced."""
@@ -88,17 +91,25 @@ class Synapses:
         return len(keys)
 
     def _remember(self, key: str, edge: Synapse) -> None:
+        if key in self._edges:
+            self._forget(key)
         self._edges[key] = edge
+        if edge.kind == "next":
+            self._after.setdefault(edge.a, []).append(edge.b)
+            self._before.setdefault(edge.b, []).append(edge.a)
         self._around.setdefault(edge.a, {})[key] = edge
         self._around.setdefault(edge.b, {})[key] = edge
 
     def _forget(self, key: str) -> None:
         edge = self._edges.pop(key)
-        for end in (edge.a, edge.b):
-            around = self._around.get(end, {})
+        for end in {edge.a, edge.b}:
+            around = self._around[end]
             around.pop(key, None)
             if not around:
-                self._around.pop(end, None)
+                del self._around[end]
+        if edge.kind == "next":
+            self._after[edge.a].remove(edge.b)
+            self._before[edge.b].remove(edge.a)
 
 
 def to_payload(edge: Synapse) -> Payload:

@@ -95,18 +95,22 @@ class Where:
 
 
 def check_metadata_filter(where: dict[str, Any]) -> None:
-    """Refuse a metadata filter with an operator we do not have."""
+    """Refuse a metadata filter that restricts nothing, or has an operator or a bound that we do not have."""
     for key, wanted in where.items():
         if not isinstance(wanted, dict):
             continue
+        field, hint = f"where.{key}", f"Use one or more of: {', '.join(OPERATORS)}."
+        if not wanted:
+            raise Invalid(f"The filter for metadata key {key!r} has no operator.", hint=hint, field=field)
         for operator, bound in wanted.items():
             if operator not in OPERATORS:
-                raise Invalid(
-                    f"Unknown operator {operator!r} for metadata key {key!r}.",
-                    hint=f"Use one of: {', '.join(OPERATORS)}.", field=f"where.{key}",
-                )  # fmt: skip
+                raise Invalid(f"Unknown operator {operator!r} for metadata key {key!r}.", hint=hint, field=field)
             if operator == "in" and not isinstance(bound, list):
-                raise Invalid(f"`in` for metadata key {key!r} takes a list.", hint='{"in": [..]}', field=f"where.{key}")
+                raise Invalid(f"`in` for metadata key {key!r} takes a list.", hint='{"in": [..]}', field=field)
+            if operator == "exists" and not isinstance(bound, bool):
+                raise Invalid(
+                    f"`exists` for metadata key {key!r} is true or false.", hint='{"exists": true}', field=field
+                )
 
 
 def _mentions(memory: Memory, entity: str) -> bool:
@@ -128,7 +132,7 @@ def _same(value: Any, wanted: Any) -> bool:
 def _compare(operator: str, there: bool, value: Any, bound: Any) -> bool:
     match operator:
         case "exists":
-            return there == bool(bound)
+            return there is bound
         case "ne":
             return not (there and _same(value, bound))
         case "in":

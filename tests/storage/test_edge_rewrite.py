@@ -155,14 +155,14 @@ def test_ten_cycles_of_write_delete_and_vacuum_take_no_more_than_twice_the_disk_
     engine = open_engine(tmp_path)
     used = []
     for cycle in range(10):
-        for start in range(0, 400, 100):
+        for start in range(0, 300, 100):
             ids = [identity(cycle, n) for n in range(start, start + 100)]
             engine.upsert(M, [point(letter, {"content": noise(letter, 10_000)}) for letter in ids])
-        engine.delete(M, [identity(cycle - 1, n) for n in range(400)])
+        engine.delete(M, [identity(cycle - 1, n) for n in range(300)])
         engine.vacuum(M)
         used.append(edge_files.allocated_bytes(tmp_path / M / "segments"))
 
-    assert engine.count(M) == 400
+    assert engine.count(M) == 300
     assert max(used) <= 2 * used[0]
     assert engine.disk_bytes() <= max(used) + (100 << 20)
 

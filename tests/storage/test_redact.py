@@ -98,6 +98,8 @@ PLANTED = [
     ("bearer_token", "curl -H 'authorization: bearer ", "x" * 20, "'"),
     ("basic_auth", "Authorization: Basic ", base64.b64encode(b"bob:hunter2").decode(), ""),
     ("basic_auth", "curl -u admin:", "s3" + "cret", " https://example.com"),
+    ("basic_auth", '{"auths":{"r.example.com":{"auth":"', base64.b64encode(b"bob:hunter2").decode(), '"}}}'),
+    ("cookie", "Cookie: ", "sid=" + MIXED + "; theme=dark", ""),
     ("url_password", "postgres://u:", "p", "@h"),
     ("url_password", "mongodb+srv://bob:", "p%40ss", "@cluster0.example.net/db"),
     ("url_password", "redis://:", "s3" + "cret", "@localhost:6379/0"),
@@ -105,6 +107,7 @@ PLANTED = [
     ("url_password", "mysql://root:", "a@b", "@db/x"),
     ("url_password", "smtp://bob@example.com:", "hunter2", "@smtp.example.com:587"),
     ("password", "password: ", "hunter2", ""),
+    ("password", "my password is ", "123456", ""),
     ("password", "DB_PASSWORD='", "s3" + "cret", "'"),
     ("password", '{"password":"', "swordfish", '","x":1}'),
     ("password", '{\\"password\\": \\"', "hunter2xyz", '\\"}'),
@@ -139,6 +142,7 @@ PLANTED = [
     ("api_key", "X-Api-Key: ", "abcd1234" + "efgh", ""),
     ("api_key", "the API key for OpenWeather is ", HEX[:16], ""),
     ("api_key", "heroku api key: ", "123e4567-e89b-12d3-a456-" + "426614174000", ""),
+    ("api_key", "api_key=", "12345678", ""),
     ("token", "access token: ", HEX[:40], ""),
     ("token", "the token is ", "abc123" + "def456", "; both old"),
     ("card", "paid with ", "4111 1111 1111 1111", " 12/27"),
@@ -187,7 +191,8 @@ token = lexer.next_token()
 csrf token: {{ csrf_token }}
 token_type=Bearer, the bearer of this letter
 Basic understanding of basic authentication
-Authorization: required
+Authorization: required, auth: none, auth: basic
+Cookie: chocolate chip
 The secret to happiness is 42 small things
 The secret Santa draw is on 2024-12-20
 secret: kubernetes/db-creds-v2
@@ -228,7 +233,7 @@ hf_hub_download("model") under npm_config_registry
 192.168.1.100, 00:1A:2B:3C:4D:5E, 2001:0db8:85a3:0000:0000:8a2e:0370:7334
 3.14159265358979323846, -122.4194155, 37.7749295
 s3://bucket/key-2024/part-00001.parquet
-[REDACTED:password] is what a mask looks like
+[REDACTED:password] is what a mask looks like, [REDACTED:api_key]: abc123def456 is behind one
 """.strip().splitlines()
 
 

@@ -1,0 +1,98 @@
+"""How runs, jobs and the daemon's health are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from daemon.terminal import Screen, ago, fields, table
+
+
+def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """What a run did or would do, its steps where it is a night, and how to take it back."""
+    yield f"{screen.bold(result['job'])}: {_outcome(result, screen)}{_took(result, ' in ')}"
+    yield from fields(screen, [("run", result["run_id"]), ("reason", result["reason"] or "")])
+    if result["steps"]:
+        rows = [[step["job"], _outcome(step, screen), _took(step), _counts(step)] for step in result["steps"]]
+        yield from table(screen, ["STEP", "OUTCOME", ">TOOK", "COUNTS"], rows)
+    else:
+        yield from fields(screen, [("counts", _counts(result))])
+        for example in result["examples"]:
+            yield "  " + "  ".join(f"{name} {value}" if name != "id" else str(value) for name, value in example.items())
+    if result["outcome"] == "changed" and not result["dry_run"]:
+        yield screen.dim(f"Take it back: dreamctl undo {result['run_id']}")
+
+
+def runs(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """The last runs, newest first."""
+    if not result["runs"]:
+        yield "Nothing has run yet."
+        return
+    rows = [
+        [one["run_id"], one["job"], ago(one["started_at"], screen.now), _took(one), _outcome(one, screen), _counts(one)]
+        for one in result["runs"]
+    ]
+    yield from table(screen, ["RUN", "JOB", "STARTED", ">TOOK", "OUTCOME", "COUNTS"], rows)
+
+
+def jobs(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """Every job: when it runs, when it ran, what it is for."""
+    rows = [
+        [
+            job["name"], job["schedule"] or "-", ago(job["next_run"], screen.now), ago(job["last_run"], screen.now),
+            screen.yellow("running") if job["running"] else job["last_outcome"] or "-", job["about"],
+        ]
+        for job in result["jobs"]
+    ]  # fmt: skip
+    yield from table(screen, ["JOB", "SCHEDULE", "NEXT", "LAST", "OUTCOME", "ABOUT"], rows)
+    if result["paused"]:
+        yield screen.yellow("Scheduled runs are held back. Let them go: dreamctl resume_jobs")
+
+
+def undone(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """What an undo brought back and what it left."""
+    yield f"{screen.green('Restored')} {len(result['restored'])}, left {len(result['left'])}."
+    yield from (f"  {screen.yellow('left')} {one}, as it changed since or is gone" for one in result["left"])
+    yield screen.dim(f"Take this back too: dreamctl undo {result['run_id']}")
+
+
+def health(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """Whether the daemon is well, what to do where it is not, and what it keeps."""
+    well = result["status"] == "ok"
+    yield f"dreamd {result['version']} is {screen.green('well') if well else screen.yellow(result['status'])}."
+    for reason in result["reasons"]:
+        yield f"  {screen.yellow(reason['name'])}: {reason['detail']}"
+        yield f"    {reason['hint']}"
+    last = result.get("last_night")
+    night = f"{ago(last, screen.now)}, {result['last_night_outcome'] or 'under way'}" if last else "none yet"
+    yield from fields(screen, [
+        ("memories", str(result["memories"])), ("in the bin", str(result["bin"])), ("edges", str(result["edges"])),
+        ("last night", night), ("running", result["running"] or ""),
+        ("jobs", "held back: dreamctl resume_jobs" if result["paused"] else ""), ("up", _span(result["uptime_s"])),
+        ("engine", result["engine"]), ("embedder", result["embedder"]), ("pid", str(result["pid"])),
+        ("socket", result["socket"]), ("state", result["state_dir"]),
+    ])  # fmt: skip
+
+
+def _outcome(one: Mapping[str, Any], screen: Screen) -> str:
+    if one["outcome"] is None:
+        return screen.yellow("under way")
+    style = {"changed": screen.green, "failed": screen.red, "cancelled": screen.yellow}.get(one["outcome"], str)
+    notes = ["dry run"] * one["dry_run"] + ["undone"] * bool(one.get("undone_by"))
+    return style(one["outcome"]) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _counts(one: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in one["counts"].items() if count)
+
+
+def _took(one: Mapping[str, Any], before: str = "") -> str:
+    return "" if one["took_s"] is None else f"{before}{_span(one['took_s'])}"
+
+
+def _span(seconds: float) -> str:
+    """A duration in the unit that leaves few digits."""
+    for unit, length, limit in (("ms", 0.001, 1), ("s", 1, 120), ("min", 60, 7_200), ("h", 3_600, 172_800)):
+        if seconds < limit:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds / 86_400:.3g} d"
