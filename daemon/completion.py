@@ -37,7 +37,7 @@ complete -o default -F _dreamctl dreamctl
 _ZSH: Final = """\
 # dreamctl's completion for zsh, which reads that for bash: source <(dreamctl completion zsh)
 autoload -Uz compinit bashcompinit
-(( ${{+functions[compdef]}} )) || compinit
+(( ${+functions[compdef]} )) || compinit
 bashcompinit
 """
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from jobs.context import EXAMPLES, Context, Report
 from storage.changes import Patch
 from storage.fading import Awake, Retention
-from storage.model import DAY, Memory
+from storage.model import DAY, HEATS, Memory
 
 HOT_IDLE: Final = 7 * DAY
 WARM_IDLE: Final = 30 * DAY
@@ -53,7 +53,8 @@ def plan(rows: Sequence[Memory], manual: Collection[str], now: float, awake: Awa
         fields: dict[str, Any] = {}
         wanted, *why = heat[row.id]
         if wanted != row.heat:
-            fields |= {"heat": wanted} | ({} if wanted == "hot" else {"cooled_at_count": row.access_count})
+            fell = HEATS.index(wanted) < HEATS.index(row.heat)
+            fields |= {"heat": wanted} | ({"cooled_at_count": row.access_count} if fell else {})
         else:
             why = []
         tier, reason = ("short", "unused for 180 days") if row.id in fallen else _promoted(row, idle[row.id])
@@ -86,9 +87,9 @@ def _crowded(rows: Sequence[Memory], heat: dict[str, tuple[str, str]]) -> list[M
             hot.setdefault(row.scope, []).append(row)
     crowded = []
     for members in hot.values():
-        stays = [row for row in members if row.heat == "hot" and _protected(row)]
-        others = sorted((row for row in members if row not in stays), key=_last_use, reverse=True)
-        crowded += others[max(HOT_SHARE - len(stays), 0) :]
+        others = [row for row in members if not (row.heat == "hot" and _protected(row))]
+        left = max(HOT_SHARE - (len(members) - len(others)), 0)
+        crowded += sorted(others, key=_last_use, reverse=True)[left:]
     return crowded
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from jobs.context import EXAMPLES, Context, Report
+from jobs.context import EXAMPLES, Context, Report, check_counts
 from storage.changes import Erase
 from storage.model import DAY, Memory
 
@@ -20,16 +20,16 @@ class Plan(NamedTuple):
     """What goes for good."""
 
     erase: tuple[Erase, ...]
-    waiting: int
+    examined: int
 
 
 def plan(gone: Iterable[Memory], now: float, *, bin_days: float, history_days: float) -> Plan:
-    """The memories whose time in the bin is over."""
-    rows = list(gone)
+    """The memories whose time in the bin is over, longest gone first."""
+    rows = sorted(gone, key=lambda row: (_left_at(row), row.id))
     over = [
         row for row in rows if now - _left_at(row) >= (history_days if row.state == "superseded" else bin_days) * DAY
     ]
-    return Plan(tuple(Erase(row.id, row.seq) for row in sorted(over, key=lambda row: row.id)), len(rows) - len(over))
+    return Plan(tuple(Erase(row.id, row.seq) for row in over), len(rows))
 
 
 def _left_at(row: Memory) -> float:
@@ -38,20 +38,27 @@ def _left_at(row: Memory) -> float:
 
 def run(ctx: Context) -> Report:
     """Erase what is past its time, and trim the ledger."""
-    rows = ctx.read(lambda: list(ctx.stores.catalogue.gone()))
-    planned = plan(rows, ctx.now, bin_days=ctx.settings.bin_days, history_days=ctx.settings.history_days)
+    planned = plan(
+        ctx.read(_snapshot, ctx), ctx.now, bin_days=ctx.settings.bin_days, history_days=ctx.settings.history_days
+    )
     applied = ctx.apply(planned.erase)
-    if not ctx.dry_run:
-        ctx.read(_trim, ctx)
-    done = len(planned.erase) if ctx.dry_run else len(applied.done)
-    counts = {"purged": done, "waiting": planned.waiting, "skipped": len(applied.skipped)}
-    examples = [{"id": change.memory, "reason": "its time in the bin is over"} for change in planned.erase[:EXAMPLES]]
-    return Report(counts, examples, changed=done)
+    done = [change for change in applied.done if isinstance(change, Erase)]
+    waiting = planned.examined - len(done) if ctx.dry_run else ctx.read(_finish, ctx)
+    counts = {"purged": len(done), "waiting": waiting, "skipped": len(applied.skipped)}
+    examples = [{"id": change.memory, "reason": "its time in the bin is over"} for change in done[:EXAMPLES]]
+    return Report(counts, examples, changed=len(done))
 
 
-def _trim(ctx: Context) -> None:
+def _snapshot(ctx: Context) -> list[Memory]:
+    return list(ctx.stores.catalogue.gone())
+
+
+def _finish(ctx: Context) -> int:
+    """Trim the ledger; how many are in the bin now, which the engine confirms."""
     ctx.stores.ledger.trim(
         images_before=ctx.now - ctx.settings.undo_days * DAY,
         runs_before=ctx.now - RUNS_DAYS * DAY,
         requests_before=ctx.now - DAY,
     )
+    check_counts(ctx.stores)
+    return ctx.stores.catalogue.gone_count

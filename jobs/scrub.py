@@ -6,9 +6,11 @@ engine's log and pages. Snapshots made before keep it until they rotate.
 
 from __future__ import annotations
 
+from functools import partial
+
 from jobs.context import Context, Report
 from storage.forget import SCRUB_DUE
-from storage.store import COLLECTIONS
+from storage.store import COLLECTIONS, Stores
 
 
 def plan(due: float | None) -> tuple[str, ...]:
@@ -17,14 +19,23 @@ def plan(due: float | None) -> tuple[str, ...]:
 
 
 def run(ctx: Context) -> Report:
-    """Rewrite every collection without what was erased."""
+    """Rewrite every collection without what was erased, one a lane call."""
     due = ctx.read(ctx.stores.ledger.fact, SCRUB_DUE)
     planned = plan(due)
-    for done, name in enumerate(planned, 1):
-        if ctx.dry_run or ctx.stopping():
-            break
-        ctx.read(lambda collection=name: ctx.stores.rewrite(collection, scrub=True))
+    done = 0
+    for name in planned:
+        if not ctx.dry_run:
+            if ctx.must_stop():
+                break
+            ctx.read(partial(ctx.stores.rewrite, name, scrub=True))
+        done += 1
         ctx.progress(done, len(planned))
-        if done == len(planned):
-            ctx.read(ctx.stores.ledger.set_fact, SCRUB_DUE, None)
-    return Report({"scrubbed": len(planned)}, changed=len(planned))
+    if planned and done == len(planned) and not ctx.dry_run:
+        ctx.read(_settle, ctx.stores, due)
+    return Report({"scrubbed": done}, changed=done)
+
+
+def _settle(stores: Stores, due: float) -> None:
+    """Nothing is due any more, unless something was erased while this ran."""
+    if stores.ledger.fact(SCRUB_DUE) == due:
+        stores.ledger.set_fact(SCRUB_DUE, None)

@@ -7,52 +7,60 @@ comes back; where not, it is left and listed. A night is undone by its steps in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-from jobs.context import Context, Report
-from storage.changes import BATCH
+from jobs.context import BATCH, EXAMPLES, Context, Report
+from storage.changes import Change
 from storage.ledger import Entry
 
 
-class Undone(NamedTuple):
-    """What came back, and what was left since it had changed or is gone."""
+@dataclass(slots=True)
+class Undone:
+    """What came back, and what was left since it had changed or is gone: keys of memories and edges, each once."""
 
-    restored: list[str]
-    left: list[str]
+    restored: dict[str, None] = field(default_factory=dict)
+    left: dict[str, None] = field(default_factory=dict)
 
 
 def plan(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """The changes to take back, newest first, in batches; what was taken back before is passed over."""
-    open_entries = [entry for entry in entries if not entry.undone]
-    return [open_entries[start : start + BATCH] for start in range(0, len(open_entries), BATCH)]
+    """The changes to take back, newest first, in batches in none of which a thing occurs twice.
+
+    So each change is compared with what the one before it left; what was taken back already is passed over.
+    """
+    batches: list[list[Entry]] = []
+    keys: set[str] = set()
+    for entry in entries:
+        if entry.undone:
+            continue
+        if not batches or len(batches[-1]) == BATCH or entry.key in keys:
+            batches.append([])
+            keys = set()
+        batches[-1].append(entry)
+        keys.add(entry.key)
+    return batches
 
 
-def run(ctx: Context) -> Report:
-    """Take back the runs named in `parameters["runs"]`, in that order."""
-    total = Undone([], [])
-    for target in ctx.parameters["runs"]:
+def run(ctx: Context, targets: Sequence[str], undone: Undone) -> Report:
+    """Take back the runs `targets`, in that order; `undone` is filled as it goes. After a stop another undo goes on."""
+    for target in targets:
         for batch in plan(ctx.read(ctx.stores.ledger.journal_of, target)):
-            part = ctx.read(take_back, ctx, batch)
-            total.restored.extend(part.restored)
-            total.left.extend(part.left)
-    counts = {"restored": len(total.restored), "left": len(total.left)}
-    ctx.parameters["undone"].append(Undone(list(dict.fromkeys(total.restored)), list(dict.fromkeys(total.left))))
-    return Report(
-        counts, [{"id": key, "reason": "changed since"} for key in total.left[:10]], changed=len(total.restored)
-    )
+            if ctx.must_stop():
+                break
+            ctx.read(_take_back, ctx, batch, undone)
+    counts = {"restored": len(undone.restored), "left": len(undone.left)}
+    examples = [{"id": key, "reason": "changed since, or gone"} for key in list(undone.left)[:EXAMPLES]]
+    return Report(counts, examples, changed=len(undone.restored))
 
 
-def take_back(ctx: Context, entries: Sequence[Entry]) -> Undone:
-    """Invert a batch of changes in one lane call, one after the other, so that each sees what the one before did."""
-    restored, left, numbers = [], [], []
+def _take_back(ctx: Context, entries: Sequence[Entry], undone: Undone) -> None:
+    """Invert one batch in one lane call, so that nothing can change between the look and the write."""
+    changes: dict[int, Change] = {}
     for entry in entries:
         change, partly = ctx.stores.changer.inverse(entry)
-        applied = None if change is None else ctx.stores.changer.apply(ctx.run_id, [change], ctx.now)
-        done = applied is not None and bool(applied.done)
-        if done:
-            restored.append(entry.key)
-            numbers.append(entry.number)
-        if partly or not done:
-            left.append(entry.key)
-    ctx.stores.ledger.mark_entries(numbers, undone=True)
-    return Undone(restored, left)
+        if change is not None:
+            changes[entry.number] = change
+            undone.restored[entry.key] = None
+        if change is None or partly:
+            undone.left[entry.key] = None
+    ctx.stores.changer.apply(ctx.run_id, list(changes.values()), ctx.now)
+    ctx.stores.ledger.mark_entries(list(changes), undone=True)

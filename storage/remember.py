@@ -37,6 +37,7 @@ from storage.where import Where
 VERSIONED: Final = ("content", "type", "tags", "metadata", "sensitivity")
 CONNECT_WEIGHT: Final = 2.0  # a manual edge, as `connect` makes it
 NEXT_WEIGHT: Final = 1.0
+FIXED: Final = frozenset({"id", "scope"})  # for good
 #: What a write says beside the fields of the memory.
 NOT_KEPT: Final = frozenset({"sensitivity_floor", "connect_to"})
 NEIGHBOURS: Final = 12  # asked for, so that three of exactly this scope are among them
@@ -178,7 +179,7 @@ class Writer:
 
     def _changes(self, former: Memory, write: Write) -> dict[str, Any]:
         """The fields that really change, with what follows from them."""
-        given = {name: value for name, value in write.fields.items() if name not in NOT_KEPT | {"id", "scope"}}
+        given = {name: value for name, value in write.fields.items() if name not in FIXED | NOT_KEPT}
         floor = write.fields.get("sensitivity_floor")
         given["sensitivity"] = _highest(given.get("sensitivity", former.sensitivity), floor)
         changed = {name: value for name, value in given.items() if _differ(getattr(former, name), value)}

@@ -141,7 +141,7 @@ def _clean_json(value: Any, path: str, depth: int) -> Any:
                 raise _bad_metadata(path, "is a whole number beyond 64 bits; send it as a text")
             return value
         case float():
-            if False:
+            if not math.isfinite(value):
                 raise _bad_metadata(path, "is not a finite number")
             return value
         case list() | dict() if depth > MAX_METADATA_DEPTH:

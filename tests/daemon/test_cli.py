@@ -556,7 +556,7 @@ def test_bash_offers_what_may_follow(tmp_path: Path, line: str, offered: list[st
 def test_the_scripts_for_zsh_and_fish_name_every_verb(tmp_path: Path) -> None:
     zsh, fish = (dreamctl(tmp_path, "completion", shell).out for shell in ("zsh", "fish"))
 
-    assert all(f" {name} " in zsh for name in verbs.load())
+    assert all(f"                {name}) words=" in zsh for name in verbs.load())
     assert all(f"-a {name} -d '" in fish for name in verbs.load())
     for shell, script in (("zsh", zsh), ("fish", fish)):
         if found := shutil.which(shell):
