@@ -1,9 +1,10 @@
 """The dream: replay old memories, link what is near but unlinked, let feelings settle.
 
-(1) Replay: a persistent cursor walks all live memories in the order of creation, so that each is visited once within
-`dream.sweep_days`. (2) Link: each visited memory gets `similar` edges (0.3) to its nearest neighbours from `near` on, at
-most 5 new ones a memory and none beyond degree 30. (3) Settle: the mean emotion over associative edges >= 0.5; where it
-differs by more than 0.2, move 0.05 towards it, all computed from one snapshot, so that order cannot matter.
+(1) Replay: every memory has a fixed place on a circle, and a persistent cursor goes round it in `dream.sweep_days` runs;
+so each is visited in time, whatever is added or removed meanwhile. (2) Link: each visited memory gets `similar` edges
+(0.3) to its nearest neighbours from `near` on, at most 5 new ones a memory and none beyond degree 30. (3) Settle: the mean
+emotion over associative edges >= 0.5; where it differs by more than 0.2, move 0.05 towards it, all computed from the
+emotions as they were when the run began, so that order cannot matter.
 
 It cites nothing and touches nothing else. Source: anchor-memory's dream pass, with its sampling, its citations and its
 order dependence mended.
@@ -11,22 +12,26 @@ order dependence mended.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from jobs.context import EXAMPLES, Context, Report
-from storage.changes import Change, Edge, Patch
+from storage.changes import Applied, Edge, Patch
 from storage.engine import Query
 from storage.memories import LIVE
-from storage.model import EVERY_SCOPE, Memory, point_id, synapse_key
+from storage.model import Memory, point_id, synapse_key
 from storage.synapses import ASSOCIATIVE, associate, faded
 from storage.where import Where
 
 CURSOR: Final = "dream:cursor"
 LEAST: Final = 50  # visited a run, where there are so many
-PROBES: Final = 16  # searched in one lane call
+CHUNK: Final = 64  # visited between two checkpoints
+PROBES: Final = 8  # searched in one lane call
 NEAREST: Final = 9  # asked for a memory, itself included
 NEW_EDGES: Final = 5
 MAX_DEGREE: Final = 30
@@ -35,47 +40,78 @@ FELT_EDGE: Final = 0.5
 GAP: Final = 0.2
 NUDGE: Final = 0.05
 
+Cursor = tuple[float, str]  # a place on the circle, and the id up to which it was visited there
+
 
 class Pair(NamedTuple):
-    """A visited memory and one that lies near it, with their cosine."""
+    """A visited memory and an unlinked one near it, both of one scope, in the order of their ids."""
 
     a: str
     b: str
+    scope: str
     cosine: float
 
 
-def due(rows: Sequence[Memory], cursor: Sequence[Any] | None, sweep_days: float) -> list[Memory]:
-    """The memories to visit now: the next share of all after the cursor (created_at, id), starting over at the end."""
-    ordered = sorted(rows, key=lambda row: (row.created_at, row.id))
-    budget = min(len(ordered), max(math.ceil(len(ordered) / sweep_days), LEAST))
-    start = 0
-    if cursor is not None:
-        at = (float(cursor[0]), str(cursor[1]))
-        start = next((i for i, row in enumerate(ordered) if (row.created_at, row.id) > at), 0)
-    return (ordered[start:] + ordered[:start])[:budget]
+@dataclass(slots=True)
+class Around:
+    """What lies around some visited memories: them as they are now, near pairs, degrees, and what neighbours feel."""
+
+    visited: list[Memory] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    degree: dict[str, int] = field(default_factory=dict)
+    felt: dict[str, list[float]] = field(default_factory=dict)
+
+
+class Plan(NamedTuple):
+    """What one part of a dream changes."""
+
+    edges: list[Edge]
+    patches: list[Patch]
+
+
+def place(memory: str) -> float:
+    """Where a memory stands on the circle, 0..1: by its id alone, spread evenly, for ever."""
+    return int.from_bytes(hashlib.blake2b(memory.encode(), digest_size=6).digest()) / 2**48
+
+
+def due(ids: Sequence[str], cursor: Cursor, sweep_days: float) -> tuple[list[str], Cursor]:
+    """The memories to visit now, in order, and where the next run begins: a `sweep_days`th of the circle, or 50 of them."""
+    ring = sorted((place(memory), memory) for memory in ids)
+    start = bisect_right(ring, cursor)
+    ahead = [(at - cursor[0], (at, memory)) for at, memory in ring[start:]]
+    ahead += [(at - cursor[0] + 1.0, (at, memory)) for at, memory in ring[:start]]
+    share = 1.0 / sweep_days + 1e-9  # so that the shares of a whole sweep never fall short of the circle
+    within = sum(distance <= share for distance, _ in ahead)
+    visited = [one for _, one in ahead[: max(within, LEAST)]]
+    end = visited[-1] if len(visited) > within else ((cursor[0] + share) % 1.0, "")
+    return [memory for _, memory in visited], end
+
+
+def plan(around: Around, fresh: Mapping[str, int], now: float, near: float) -> Plan:
+    """Link and settle; `fresh` counts the edges that this run has given each memory already."""
+    return Plan(link(around.pairs, around.degree, fresh, now, near), settle(around.visited, around.felt))
 
 
 def link(
-    pairs: Sequence[Pair], degree: Mapping[str, int], scopes: Mapping[str, str], now: float, near: float
+    pairs: Sequence[Pair], degree: Mapping[str, int], fresh: Mapping[str, int], now: float, near: float
 ) -> list[Edge]:
-    """New `similar` edges for the nearest unlinked pairs of one scope, closest first, within both limits."""
-    degrees, fresh = Counter(degree), Counter[str]()
+    """New `similar` edges for the nearest pairs, closest first, within both limits."""
+    degrees, new = Counter(degree), Counter(fresh)
     edges: dict[str, Edge] = {}
     for pair in sorted(pairs, key=lambda one: (-one.cosine, one.a, one.b)):
         key = synapse_key(pair.a, pair.b, "similar")
         ends = (pair.a, pair.b)
-        if pair.cosine < near or pair.a == pair.b or key in edges or scopes[pair.a] != scopes[pair.b]:
+        full = any(new[end] >= NEW_EDGES or degrees[end] >= MAX_DEGREE for end in ends)
+        if pair.cosine < near or key in edges or full:
             continue
-        if any(fresh[end] >= NEW_EDGES or degrees[end] >= MAX_DEGREE for end in ends):
-            continue
-        fresh.update(ends)
+        new.update(ends)
         degrees.update(ends)
-        edges[key] = Edge(key, None, associate(pair.a, pair.b, "similar", SIMILAR, now), scopes[pair.a])
+        edges[key] = Edge(key, None, associate(*ends, "similar", SIMILAR, now), pair.scope)
     return list(edges.values())
 
 
 def settle(visited: Sequence[Memory], felt: Mapping[str, Sequence[float]]) -> list[Patch]:
-    """Nudge each visited memory towards the mean of what its strong neighbours feel; `felt` is the snapshot."""
+    """Nudge each visited memory towards the mean of what its strong neighbours feel."""
     patches = []
     for row in visited:
         emotions = felt.get(row.id, ())
@@ -88,100 +124,92 @@ def settle(visited: Sequence[Memory], felt: Mapping[str, Sequence[float]]) -> li
     return patches
 
 
-class Plan(NamedTuple):
-    """All that one dream changes."""
-
-    edges: list[Edge]
-    patches: list[Patch]
-
-
-def plan(
-    visited: Sequence[Memory], pairs: Sequence[Pair], degree: Mapping[str, int], scopes: Mapping[str, str],
-    felt: Mapping[str, Sequence[float]], now: float, near: float,
-) -> Plan:  # fmt: skip
-    """Link and settle from one snapshot."""
-    return Plan(link(pairs, degree, scopes, now, near), settle(visited, felt))
-
-
 def run(ctx: Context) -> Report:
-    """Dream once over the memories that are due."""
-    rows, cursor = ctx.read(lambda: (list(ctx.stores.catalogue.rows(EVERY_SCOPE)), ctx.stores.ledger.fact(CURSOR)))
-    visited = due(rows, cursor, ctx.settings.sweep_days)
-    pairs: list[Pair] = []
-    seen = 0
-    for start in range(0, len(visited), PROBES):
-        if ctx.stopping():
+    """Dream once over the memories that are due; each part is applied and checkpointed before the next is looked at."""
+    emotions, cursor = ctx.read(_snapshot, ctx)
+    visits, end = due(list(emotions), cursor, ctx.settings.sweep_days)
+    size = max(len(visits), 1) if ctx.dry_run else CHUNK  # what is only planned must know all that was planned
+    total, cosine, fresh, seen = Applied(), dict[tuple[str, str], float](), Counter[str](), 0
+    for start in range(0, len(visits), size):
+        chunk = visits[start : start + size]
+        around = _look(ctx, chunk, emotions)
+        planned = plan(around, fresh, ctx.now, ctx.settings.near)
+        applied = ctx.apply([*planned.edges, *planned.patches])
+        total.extend(applied)
+        if ctx.cut_short:
             break
-        batch = visited[start : start + PROBES]
-        pairs += ctx.read(_near, ctx, batch)
-        seen += len(batch)
-        ctx.progress(seen, len(visited))
-    visited = visited[:seen]
-    degree, felt = ctx.read(_surroundings, ctx, visited, pairs)
-    scopes = {row.id: row.scope for row in rows}
-    planned = plan(visited, pairs, degree, scopes, felt, ctx.now, ctx.settings.near)
-    changes: list[Change] = [*planned.edges, *planned.patches]
-    applied = ctx.apply(changes)
-    if visited and not ctx.dry_run:
-        last = visited[-1]
-        ctx.read(ctx.stores.ledger.set_fact, CURSOR, [last.created_at, last.id])
-    done: Sequence[Change] = changes if ctx.dry_run else applied.done
-    linked = sum(isinstance(change, Edge) for change in done)
-    counts = {"visited": len(visited), "linked": linked, "settled": len(done) - linked, "skipped": len(applied.skipped)}
-    return Report(counts, _examples(planned, pairs), changed=len(done), stopped=seen < len(visited))
+        cosine |= {(pair.a, pair.b): pair.cosine for pair in around.pairs}
+        fresh.update(end for edge in applied.done if isinstance(edge, Edge) and edge.after for end in edge.after[:2])
+        seen += len(chunk)
+        if not ctx.dry_run:
+            here = (place(chunk[-1]), chunk[-1])
+            ctx.read(ctx.stores.ledger.set_fact, CURSOR, end if seen == len(visits) else here)
+        ctx.progress(seen, len(visits))
+    linked = sum(isinstance(change, Edge) for change in total.done)
+    counts = {
+        "visited": seen, "linked": linked, "settled": len(total.done) - linked, "skipped": len(total.skipped)
+    }  # fmt: skip
+    return Report(counts, _examples(total, cosine), changed=len(total.done))
 
 
-def _near(ctx: Context, batch: Sequence[Memory]) -> list[Pair]:
-    """The near, unlinked pairs around a few memories, in one engine call a scope."""
+def _snapshot(ctx: Context) -> tuple[dict[str, float], Cursor]:
+    """What each live memory feels as the run begins, and where the last run ended."""
+    at, memory = ctx.stores.ledger.fact(CURSOR) or (0.0, "")
+    return {row.id: row.emotion for row in ctx.stores.catalogue.rows()}, (float(at), str(memory))
+
+
+def _look(ctx: Context, ids: Sequence[str], emotions: Mapping[str, float]) -> Around:
+    around = Around()
+    for start in range(0, len(ids), PROBES):
+        if ctx.must_stop():
+            break
+        ctx.read(_probe, ctx, ids[start : start + PROBES], emotions, around)
+    return around
+
+
+def _probe(ctx: Context, ids: Sequence[str], emotions: Mapping[str, float], around: Around) -> None:
+    """Look around a few memories, with one call of the engine for all of them."""
     stores = ctx.stores
-    records = stores.engine.retrieve(LIVE, [point_id(row.id) for row in batch], fields=[], vectors=True)
-    probes = [
-        (row, record.dense) for row in batch if (record := records.get(point_id(row.id))) and record.dense is not None
-    ]
-    found: list[Pair] = []
-    wheres = [Where(now=ctx.now, scope=row.scope) for row, _ in probes]
-    queries = [Query(dense, where.condition(), NEAREST) for (_, dense), where in zip(probes, wheres, strict=True)]
-    for (row, _), where, scored in zip(probes, wheres, stores.engine.search(LIVE, queries), strict=True):
-        linked = {edge.other(row.id) for edge in stores.synapses.of(row.id)}
+    rows = [row for row in map(stores.catalogue.get, ids) if row is not None and row.state == "live"]
+    around.visited += rows
+    for row in rows:
+        around.felt[row.id] = _felt(ctx, row, emotions)
+    records = stores.engine.retrieve(LIVE, [point_id(row.id) for row in rows], fields=[], vectors=True)
+    dense = {row.id: record.dense for row in rows if (record := records.get(point_id(row.id)))}
+    probes = [(row, Where(now=ctx.now, scope=row.scope), vector) for row in rows if (vector := dense.get(row.id)) is not None]
+    queries = [Query(vector, where.condition(), NEAREST) for _, where, vector in probes]
+    for (row, where, _), scored in zip(probes, stores.engine.search(LIVE, queries), strict=True):
+        linked = {edge.other(row.id) for edge in stores.synapses.of(row.id)} | {row.id}
         for one in scored:
             other = stores.catalogue.at_point(one.id)
-            if (
-                other
-                and other.id != row.id
-                and other.scope == row.scope
-                and where.admits(other)
-                and other.id not in linked
-            ):
-                found.append(Pair(min(row.id, other.id), max(row.id, other.id), one.score))
-    return found
+            if other and other.scope == row.scope and other.id not in linked and where.admits(other):
+                a, b = sorted((row.id, other.id))
+                around.pairs.append(Pair(a, b, row.scope, one.score))
+                around.degree |= {end: stores.synapses.degree(end) for end in (a, b)}
 
 
-def _surroundings(
-    ctx: Context, visited: Sequence[Memory], pairs: Sequence[Pair]
-) -> tuple[dict[str, int], dict[str, list[float]]]:
-    """Degrees of all that may be linked, and what the strong live neighbours of the visited feel."""
+def _felt(ctx: Context, row: Memory, emotions: Mapping[str, float]) -> list[float]:
+    """What the live neighbours over strong edges felt when the run began."""
     stores = ctx.stores
-    degree = {end: stores.synapses.degree(end) for pair in pairs for end in (pair.a, pair.b)}
-    felt: dict[str, list[float]] = {}
-    for row in visited:
-        for edge in stores.synapses.of(row.id):
-            other = stores.catalogue.get(edge.other(row.id))
-            strong = edge.kind in ASSOCIATIVE and faded(edge, ctx.now, stores.awake) >= FELT_EDGE
-            if strong and other is not None and other.state == "live":
-                felt.setdefault(row.id, []).append(other.emotion)
-    return degree, felt
+    return [
+        emotions[other]
+        for edge in stores.synapses.of(row.id)
+        if edge.kind in ASSOCIATIVE
+        and (other := edge.other(row.id)) in emotions
+        and faded(edge, ctx.now, stores.awake) >= FELT_EDGE
+    ]
 
 
-def _examples(planned: Plan, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    cosine = {(pair.a, pair.b): pair.cosine for pair in pairs}
+def _examples(total: Applied, cosine: Mapping[tuple[str, str], float]) -> list[dict[str, Any]]:
     linked = [
-        {"edge": [edge.after.a, edge.after.b], "reason": f"cosine {cosine[edge.after.a, edge.after.b]:.2f}"}
-        for edge in planned.edges
-        if edge.after is not None
+        {"edge": list(edge.after[:2]), "reason": f"cosine {cosine[edge.after.a, edge.after.b]:.2f}"}
+        for edge in total.done
+        if isinstance(edge, Edge) and edge.after is not None
     ]
     settled = [
         {"id": patch.memory, "emotion": patch.fields["emotion"], "reason": "neighbours feel otherwise"}
-        for patch in planned.patches
+        for patch in total.done
+        if isinstance(patch, Patch)
     ]
     half = EXAMPLES // 2
     return linked[: EXAMPLES - min(len(settled), half)] + settled[:half]

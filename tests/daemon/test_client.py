@@ -339,7 +339,7 @@ FULL = {
     "XDG_RUNTIME_DIR": "/run/user/7",
     "DREAMD_STATE_DIR": "/state",
     "STATE_DIRECTORY": "/var/lib/dreamd:/other",
-    "HOME": "/home/ada",
+    "HOME": "/people/ada",
 }
 
 
@@ -356,7 +356,7 @@ def without(*names: str) -> dict[str, str]:
         (without("DREAMD_SOCKET", "RUNTIME_DIRECTORY"), None, "/run/user/7/dreamd/dreamd.sock"),
         ({"DREAMD_STATE_DIR": "/state", "STATE_DIRECTORY": "/s", "HOME": "/h"}, None, "/state/dreamd.sock"),
         ({"STATE_DIRECTORY": "/var/lib/dreamd:/o", "HOME": "/h"}, None, "/var/lib/dreamd/dreamd.sock"),
-        ({"HOME": "/home/ada"}, None, "/home/ada/.local/state/dreamd/dreamd.sock"),
+        ({"HOME": "/people/ada"}, None, "/people/ada/.local/state/dreamd/dreamd.sock"),
     ],
 )
 def test_the_socket_is_sought_in_the_order_of_the_daemon(
