@@ -51,7 +51,8 @@ def parse(verb: Verb, tokens: Sequence[str], inputs: Inputs) -> tuple[dict[str, 
     for name in verb.positional:
         taken = words if verb.params[name].repeats else words[:1]
         words = words[len(taken) :]
-        given |= {name: taken} if taken else {}
+        if taken:
+            given[name] = [*given.get(name, []), *taken]
     if words:
         raise UsageError(f"{words[0]!r} is one word too many.", f"Quote a text of several words: {parser.usage}")
     params: dict[str, Any] = {}
@@ -99,8 +100,12 @@ def overview(verbs: Mapping[str, Verb]) -> str:
     parser = _Parser("dreamctl", "")
     _add_options(parser)
     parser.usage = argparse.SUPPRESS
-    codes = "exit codes: 0 done, 1 error, 2 usage, 3 the daemon is not running"
-    return "\n".join([*lines, "", parser.format_help().strip(), "", codes, "More: dreamctl VERB --help", ""])
+    notes = [
+        "A text given as - is read from standard input; what follows -- is no flag.",
+        "Exit codes: 0 done, 1 error, 2 usage, 3 the daemon is not running.",
+        "More: dreamctl VERB --help",
+    ]
+    return "\n".join([*lines, "", parser.format_help().strip(), "", *notes, ""])
 
 
 class _Parser(argparse.ArgumentParser):
@@ -137,8 +142,8 @@ class _Parser(argparse.ArgumentParser):
             name, tie, value = word.partition("=") if long else (word[:2], "", word[2:])
             flag = name.replace("_", "-")
             if flag not in self._takes_value:
-                hint = nearest(flag, self._takes_value) or "Put -- before a text that begins with a dash."
-                raise UsageError(f"{self.prog} has no flag {name}.", hint)
+                known = f"{self.prog} --help" if long else "Put -- before a text that begins with a dash."
+                raise UsageError(f"{self.prog} has no flag {name}.", nearest(flag, self._takes_value) or known)
             if self._takes_value[flag] and not (tie or value) and waiting and waiting[-1] not in self._takes_value:
                 tie, value = "=" * long, waiting.pop()
             flags.append(flag + tie + value)

@@ -1,6 +1,6 @@
 """What beats while the daemon runs: heartbeats, the flush of the log, the learning flush, idle work, the watchdog.
 
-Each beat is a coroutine that can also be called by hand, with the instant as it is; `run` repeats them.
+Each beat is a coroutine that can also be called by hand; `start` repeats them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from daemon.config import Config
 from daemon.notify import Notifier
 from daemon.parts import Health
 from daemon.runner import Runner
-from jobs import hebbian
-from jobs.vacuum import plan as vacuum_plan
+from jobs import hebbian, vacuum
 from storage.errors import DreamdError
 from storage.forget import SCRUB_DUE
 from storage.lane import Lane
 from storage.learn import LearnBuffer
-from storage.store import COLLECTIONS, Stores
+from storage.store import Stores
 
 log = structlog.get_logger("daemon.background")
 
@@ -78,17 +77,20 @@ class Background:
             await self._lane.run(hebbian.fold, self._stores, part, now, None, urgent=False)
 
     async def idle_work(self) -> None:
-        """Scrub within the hour after a hard forget; vacuum when nobody asked for ten minutes."""
-        if self._stores.damage or self._runner.running or self._runner.paused:
+        """Scrub within the hour after a hard forget, paused or not; vacuum when nobody asked for ten minutes."""
+        if self._stores.damage:
             return
         idle = self._clock.monotonic() - self._idle_since() >= IDLE_SECONDS
         due = await self._lane.run(self._stores.ledger.fact, SCRUB_DUE)
-        if due is not None and (idle or self._clock.now() - due >= SCRUB_WITHIN):
+        if (
+            due is not None
+            and (idle or self._clock.now() - due >= SCRUB_WITHIN)
+            and not self._runner.is_active("scrub")
+        ):
             await self._runner.run("scrub", trigger="idle")
-        if idle:
-            engine = self._stores.engine
-            shares = await self._lane.run(lambda: {name: engine.deleted_share(name) for name in COLLECTIONS})
-            if vacuum_plan(shares):
+        if idle and not self._runner.running and not self._runner.paused:
+            shares = await self._lane.run(vacuum.deleted_shares, self._stores)
+            if vacuum.plan(shares):
                 await self._runner.run("vacuum", trigger="idle")
 
     async def _repeat(self, seconds: float, beat: Callable[[], Awaitable[None]]) -> None:

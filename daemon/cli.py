@@ -66,6 +66,8 @@ def _run(tokens: list[str]) -> int:
     if word == "completion":
         from daemon import completion
 
+        if rest in (["-h"], ["--help"]):
+            return _print([f"usage: dreamctl completion {'|'.join(completion.SHELLS)}"])
         return _print([completion.script(" ".join(rest), verbs).rstrip()])
     name, *given = ALIASES.get(word.replace("-", "_"), (word,))
     verb = find(verbs, name)
@@ -83,26 +85,27 @@ def _call(verb: Verb, params: dict[str, Any], options: Options, now: float) -> i
 
     with Client(socket_path(os.environ, options.socket), options.timeout or TIMEOUT) as client:
         try:
-            result = _result(client, verb, params, waits=options.timeout is not None)
+            result = _result(client, verb, params, bounded=options.timeout is not None)
         except CallError as error:
             return _failed(error, options)
     _print([_json(result)] if options.json else render(verb.name, result, _screen(now)))
     return FAILED if result.get("failed") or result.get("outcome") == "failed" else 0
 
 
-def _result(client: Client, verb: Verb, params: dict[str, Any], *, waits: bool) -> dict[str, Any]:
+def _result(client: Client, verb: Verb, params: dict[str, Any], *, bounded: bool) -> dict[str, Any]:
     """The result of one call, or of several where the params hold a file of items; long work tells how far it is."""
     items = next((name for name, param in verb.params.items() if param.kind == "lines" and name in params), None)
     if items is not None:
         return _in_batches(client, verb, params, items)
-    if not verb.streams or waits:
+    if not verb.streams or bounded:
         return client.call(verb.name, **params)
     result: dict[str, Any] = {}
     try:
         for item in client.stream(verb.name, **params):
             if item.keys() == {"progress"}:
                 progress = item["progress"]
-                _draw(f"{progress['job']}: {progress['done']} of {progress['total']}")
+                share = f" of {progress['total']}" if progress.get("total") else ""
+                _draw(f"{progress.get('job', verb.name)}: {progress['done']}{share}")
             else:
                 result = item
     except KeyboardInterrupt:

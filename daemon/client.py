@@ -3,10 +3,10 @@
     with Client(socket_path(os.environ)) as dreamd:
         dreamd.call("remember", content="Ada is allergic to nuts")
 
-One `Client` keeps one connection and belongs to one thread. A connection that the daemon closed meanwhile is noticed
-before a request goes out on it. Where it breaks later, the call is repeated, once, only if that cannot do its work
-twice: the daemon did not read the request to its end, or the request is a GET or carries a `request_id`. Otherwise the
-error says that the outcome is unknown.
+One `Client` keeps one connection and belongs to one thread. Where the connection breaks, as after an idle time or a
+restart of the daemon, the call is repeated, once, on a new one, but only if that cannot do its work twice: the daemon did
+not read the request to its end, or the request is a GET or carries a `request_id`. Otherwise the error says that the
+outcome is unknown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CallError(Exception):
         self.body = body or {}
 
 
-class NotRunning(CallError):  # noqa: N818  # it is a state of the daemon, and dreamctl's exit code 3
+class NotRunning(CallError):  # it is a state of the daemon, and dreamctl's exit code 3
     """Nobody listens on the socket."""
 
     def __init__(self, path: Path) -> None:
@@ -125,8 +125,7 @@ class Client:
     def _try(
         self, verb: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        if self._connection is None or not self._connection.is_alive():
-            self.close()
+        if self._connection is None:
             self._connection = _connect(self.path, self.timeout)
         try:
             response = _ask(self._connection, verb, path, body, headers)
@@ -167,7 +166,7 @@ class Client:
             raise _unknown_outcome()
 
 
-class _Broken(Exception):  # noqa: N818  # it never leaves this file
+class _Broken(Exception):  # it never leaves this file
     """The connection broke before an answer; `unread` says that the daemon cannot have acted on the request."""
 
     def __init__(self, *, unread: bool) -> None:
@@ -194,20 +193,6 @@ class _UnixConnection(http.client.HTTPConnection):
     def set_timeout(self, seconds: float | None) -> None:
         """Bound every wait from now on."""
         self.sock.settimeout(seconds)
-
-    def is_alive(self) -> bool:
-        """Whether the daemon still holds the other end: an idle connection has nothing to read, not even its end."""
-        if self.sock is None:
-            return False
-        self.sock.setblocking(False)
-        try:
-            self.sock.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            self.set_timeout(self.timeout)
-            return True
-        except OSError:
-            return False
-        return False
 
 
 def _connect(path: Path, timeout: float | None) -> _UnixConnection:

@@ -134,8 +134,8 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """Answer what is not HTTP, or what a handler let through, as a problem; aiohttp would log the bytes."""
         del status, message
-        if request.writer.output_size > 0:
-            raise ConnectionResetError("an answer was under way already")
+        if isinstance(exc, ConnectionError) or request.writer.output_size > 0:
+            raise ConnectionResetError("nobody is there to read an answer, or it broke off") from exc
         response = self._listener.explain(exc)
         response.force_close()
         return response
@@ -188,7 +188,6 @@ class LineStream:
     async def open(self) -> None:
         """Send the headers."""
         await self.response.prepare(self._request)
-        self._request.writer.send_headers()
 
     async def write(self, line: bytes) -> None:
         """Send one line; a client that does not take it in time is dropped, and ConnectionError says so."""
@@ -269,7 +268,10 @@ class Listener:
         while True:
             await self._make_room()
             try:
-                connected, _ = await loop.sock_accept(self._socket)
+                connected, _ = self._socket.accept()
+            except BlockingIOError:
+                await self._somebody_connects()
+                continue
             except OSError as error:
                 if error.errno != errno.ECONNABORTED:
                     log.warning("connection.accept_failed", errno=error.errno)
@@ -280,6 +282,16 @@ class Listener:
             except Exception as error:  # noqa: BLE001  # one connection that cannot be opened must not end them all
                 connected.close()
                 log.warning("connection.open_failed", error_type=type(error).__name__)
+
+    async def _somebody_connects(self) -> None:
+        """Wait for it without accepting: what is accepted by a wait that is then cancelled would be lost."""
+        loop = asyncio.get_running_loop()
+        connects = asyncio.Event()
+        loop.add_reader(self._socket, connects.set)
+        try:
+            await connects.wait()
+        finally:
+            loop.remove_reader(self._socket)
 
     async def _make_room(self) -> None:
         while len(self.connections) >= self.limits.connections:

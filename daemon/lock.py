@@ -49,6 +49,7 @@ class StateLock:
         """Let go; the file stays, empty."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # for a child, too, that has not closed its copy yet
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -6,6 +6,7 @@ each scrape, so that they survive a restart.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -18,14 +19,14 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from daemon import __version__
-from daemon.methods.read import forgotten_at
 from daemon.parts import Parts
-from jobs.table import JOBS, RECORDED, RUNNABLE
+from jobs.decay import has_expired, may_fade
+from jobs.table import RECORDED, RUNNABLE
 from storage.errors import KINDS
+from storage.fading import Awake, Floats, edge_weights
 from storage.ledger import Run
-from storage.model import DAY, EDGE_KINDS, HEATS, TIERS
+from storage.model import DAY, EDGE_KINDS, HEATS, TIERS, Memory, Synapse
 from storage.redact import KINDS as REDACTION_KINDS
-from storage.synapses import faded
 
 RPC_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
 JOB_BUCKETS: Final = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
@@ -36,9 +37,10 @@ WITHIN: Final = {"1d": 1.0, "7d": 7.0, "30d": 30.0}
 REASONS: Final = ("request", "superseded", "hard", "decayed", "expired", "purged")
 OUTCOMES: Final = ("changed", "unchanged", "skipped", "cancelled", "failed")
 SUCCESSES: Final = ("changed", "unchanged")
+OWN: Final = "own"  # the kind of whatever a pattern of the owner's finds
 #: Which changes each job can report, so that every label set exists from the start.
 CHANGES_OF: Final = {
-    "hebbian": ("pairs", "accesses"),
+    "hebbian": ("pairs", "accesses", "skipped"),
     "dream": ("linked", "settled", "skipped"),
     "prune": ("pruned", "skipped"),
     "demote": ("to_hot", "to_warm", "to_cold", "to_long", "to_short", "skipped"),
@@ -50,14 +52,14 @@ CHANGES_OF: Final = {
 }
 
 
-class Snapshot(NamedTuple):
-    """What the store says at one scrape; read in the lane."""
+class Figures(NamedTuple):
+    """What the store says at one scrape."""
 
     memories: Mapping[tuple[str, str], int]
     bin: int
     edges: Mapping[str, int]
-    weights: list[float]
-    retention: list[float]
+    weights: Floats
+    retention: Floats
     fading: Mapping[str, int]
     store_bytes: int
     last_success: Mapping[str, float]
@@ -92,22 +94,44 @@ class Metrics:
         self._runs.labels(run.job, run.outcome or "failed").inc()
         self._run_seconds.labels(run.job).observe(max((run.ended_at or run.started_at) - run.started_at, 0.0))
         for change, count in run.counts.items():
-            if change in CHANGES_OF.get(run.job, ()) and count:
+            if change in CHANGES_OF.get(run.job, ()):
                 self._changes.labels(run.job, change).inc(count)
-        for reason in ("decayed", "expired", "purged"):
-            self._forgotten.labels(reason).inc(run.counts.get(reason, 0) if run.job in JOBS else 0)
-        if run.job == "undo":
-            self._restored.inc(run.counts.get("restored", 0))
+            if change in REASONS:
+                self._forgotten.labels(change).inc(count)
 
     def observe_missed(self, job: str) -> None:
         """Count a scheduled run that did not take place in time."""
         self._missed.labels(job).inc()
 
+    def count_redactions(self, by_kind: Mapping[str, int]) -> None:
+        """Count the secrets that were masked; the owner's own patterns share one label."""
+        for kind, count in by_kind.items():
+            self._redactions.labels(kind if kind in REDACTION_KINDS else OWN).inc(count)
+
+    def count_forgotten(self, reason: str, memories: int) -> None:
+        """Count the memories that left the live ones."""
+        self._forgotten.labels(reason).inc(memories)
+
+    def count_restored(self, memories: int) -> None:
+        """Count the memories that came back."""
+        self._restored.inc(memories)
+
+    def observe_hits(self, hits: int) -> None:
+        """Note how many hits a recall returned."""
+        self._hits.observe(hits)
+
+    def note_write(self, now: float) -> None:
+        """Note when a write was acknowledged."""
+        self._last_write.set(now)
+
     async def render(self, parts: Parts, accept: str) -> tuple[bytes, str]:
-        """The exposition text in the format that the scraper accepts, and its content type."""
-        self._take(parts)
-        snapshot = await parts.lane.run(_snapshot, parts)
-        self._show(snapshot, parts)
+        """The exposition text in the format that the scraper accepts, and its content type.
+
+        The lane only hands out its rows and edges, which never change once made; they are counted in another thread.
+        """
+        look = await parts.lane.run(_look, parts)
+        figures = await asyncio.to_thread(_figures, parts, *look)
+        self._show(figures, parts)
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
@@ -154,7 +178,7 @@ class Metrics:
                 self._changes.labels(job, change)
         for reason in REASONS:
             self._forgotten.labels(reason)
-        for kind in REDACTION_KINDS:
+        for kind in (*REDACTION_KINDS, OWN):
             self._redactions.labels(kind)
 
     def _declare_state(self) -> None:
@@ -163,7 +187,7 @@ class Metrics:
 
         self._memories = gauge("memories", "Live memories.", "tier", "heat")
         self._bin = gauge("memories_bin", "Superseded and forgotten memories that can still come back.")
-        self._edges = gauge("edges", "Edges, masked ones too.", "kind")
+        self._edges = gauge("edges", "Edges, those of memories in the bin too.", "kind")
         self._fading = gauge(
             "fading", "Memories that will be forgotten within this time if nobody uses them.", "within"
         )
@@ -181,90 +205,91 @@ class Metrics:
         self._store_up = gauge("store_up", "Whether the store can be written.")
         self._store_bytes = gauge("store_bytes", "Bytes on disk, as allocated.")
         self._last_write = gauge(
-            "last_write_timestamp_seconds", "When a write was last acknowledged; 0 = not since the start."
+            "last_write_timestamp_seconds",
+            "When memories were last written, as far as they tell after a start; 0 = never.",
         )
 
-    def _take(self, parts: Parts) -> None:
-        """Move what handlers counted into the counters."""
-        counts = parts.counts
-        for kind, count in counts.redactions.items():
-            self._redactions.labels(kind if kind in REDACTION_KINDS else "own").inc(count)
-        for reason, count in counts.forgotten.items():
-            self._forgotten.labels(reason).inc(count)
-        for hits in counts.recall_hits:
-            self._hits.observe(hits)
-        self._restored.inc(counts.restored)
-        counts.redactions.clear()
-        counts.forgotten.clear()
-        counts.recall_hits.clear()
-        counts.restored = 0
-
-    def _show(self, snapshot: Snapshot, parts: Parts) -> None:
+    def _show(self, figures: Figures, parts: Parts) -> None:
         for tier in TIERS:
             for heat in HEATS:
-                self._memories.labels(tier, heat).set(snapshot.memories.get((tier, heat), 0))
-        self._bin.set(snapshot.bin)
+                self._memories.labels(tier, heat).set(figures.memories.get((tier, heat), 0))
+        self._bin.set(figures.bin)
         for kind in EDGE_KINDS:
-            self._edges.labels(kind).set(snapshot.edges.get(kind, 0))
+            self._edges.labels(kind).set(figures.edges.get(kind, 0))
         for within in WITHIN:
-            self._fading.labels(within).set(snapshot.fading[within])
+            self._fading.labels(within).set(figures.fading[within])
         next_runs = parts.next_runs()
         for job in RUNNABLE:
-            self._last_success.labels(job).set(snapshot.last_success.get(job, 0.0))
+            self._last_success.labels(job).set(figures.last_success.get(job, 0.0))
             self._next_run.labels(job).set(next_runs.get(job, 0.0))
-        self._spend_today.set(snapshot.spent.get("settled", 0) / 1e6)
-        self._reserved.set(snapshot.spent.get("reserved", 0) / 1e6)
+        self._spend_today.set(figures.spent.get("settled", 0) / 1e6)
+        self._reserved.set(figures.spent.get("reserved", 0) / 1e6)
         self._cap.set(parts.config.spend.cap_usd_per_day)
         self._resets.set(_next_day(parts))
         self._learn.set(len(parts.learn))
         self._store_up.set(not parts.stores.damage)
-        self._store_bytes.set(snapshot.store_bytes)
-        self._last_write.set(parts.counts.last_write_at)
-        self._histograms.weights, self._histograms.retention = snapshot.weights, snapshot.retention
+        self._store_bytes.set(figures.store_bytes)
+        self._histograms.weights, self._histograms.retention = figures.weights, figures.retention
 
 
 class _Histograms(Collector):
     """Histograms of what is there now, not of what happened: computed anew at each scrape."""
 
     def __init__(self) -> None:
-        self.weights: list[float] = []
-        self.retention: list[float] = []
+        self.weights: Floats = np.zeros(0)
+        self.retention: Floats = np.zeros(0)
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
         """Both histograms."""
-        yield _histogram("dreamd_edge_weight", "Weights of the live edges now.", self.weights, WEIGHT_BUCKETS)
+        yield _histogram("dreamd_edge_weight", "Weights of all edges now.", self.weights, WEIGHT_BUCKETS)
         yield _histogram(
             "dreamd_retention", "Retention of the live short-term memories now.", self.retention, RETENTION_BUCKETS
         )
 
 
-def _histogram(name: str, text: str, values: list[float], bounds: tuple[float, ...]) -> HistogramMetricFamily:
-    row = np.sort(np.array(values, float))
-    buckets = [(str(float(bound)), float(np.searchsorted(row, bound, side="right"))) for bound in bounds]
+def _histogram(name: str, text: str, values: Floats, bounds: tuple[float, ...]) -> HistogramMetricFamily:
+    counts = np.bincount(np.searchsorted(bounds, values), minlength=len(bounds) + 1).cumsum().tolist()
+    names = [*(str(float(bound)) for bound in bounds), "+Inf"]
     family = HistogramMetricFamily(name, text)
-    family.add_metric([], [*buckets, ("+Inf", float(len(row)))], float(row.sum()))
+    family.add_metric([], list(zip(names, counts, strict=True)), float(values.sum()))
     return family
 
 
-def _snapshot(parts: Parts) -> Snapshot:
-    stores, now = parts.stores, parts.clock.now()
-    rows = list(stores.catalogue.rows())
-    short = [row for row in rows if row.tier == "short"]
-    ends = [end for end in (forgotten_at(parts, row) for row in rows) if end is not None]
+def _look(parts: Parts) -> tuple[list[Memory], int, list[Synapse], Awake, int]:
+    """The live rows, how many are in the bin, the edges, who counts awake time, and the bytes on disk."""
+    stores = parts.stores
     edges = [edge for _, edge in stores.synapses.every()]
+    return (
+        list(stores.catalogue.rows()), stores.catalogue.gone_count, edges, stores.awake, stores.engine.disk_bytes(),
+    )  # fmt: skip
+
+
+def _figures(
+    parts: Parts, rows: list[Memory], gone: int, edges: list[Synapse], awake: Awake, store_bytes: int
+) -> Figures:
+    now, ledger = parts.clock.now(), parts.stores.ledger
     day = datetime.fromtimestamp(now, parts.config.spend.zone).date().isoformat()
-    successes = {job: stores.ledger.last_run(job, outcomes=SUCCESSES) for job in RUNNABLE}
-    return Snapshot(
+    successes = {job: ledger.last_run(job, outcomes=SUCCESSES) for job in RUNNABLE}
+    weights, as_of = (np.array([getattr(edge, name) for edge in edges], float) for name in ("weight", "as_of"))
+    short = [row for row in rows if row.tier == "short"]
+    return Figures(
         memories=Tally((row.tier, row.heat) for row in rows),
-        bin=stores.catalogue.gone_count,
+        bin=gone,
         edges=Tally(edge.kind for edge in edges),
-        weights=[faded(edge, now, stores.awake) for edge in edges],
-        retention=list(parts.retention.of_rows(short, now, stores.awake)),
-        fading={within: sum(end <= now + days * DAY for end in ends) for within, days in WITHIN.items()},
-        store_bytes=stores.engine.disk_bytes(),
+        weights=edge_weights(weights, as_of, [edge.kind for edge in edges], now, awake),
+        retention=parts.retention.of_rows(short, now, awake),
+        fading={within: _fading(parts, rows, now + days * DAY, awake) for within, days in WITHIN.items()},
+        store_bytes=store_bytes,
         last_success={job: run.ended_at or run.started_at for job, run in successes.items() if run is not None},
-        spent=stores.ledger.spent_micro_usd(day),
+        spent=ledger.spent_micro_usd(day),
     )
+
+
+def _fading(parts: Parts, rows: list[Memory], horizon: float, awake: Awake) -> int:
+    """How many will have expired, or could be taken by `decay`, at that instant if nobody uses anything until then."""
+    expired = sum(has_expired(row, horizon) for row in rows)
+    able = [row for row in rows if may_fade(row, horizon) and not has_expired(row, horizon)]
+    return expired + int((parts.retention.of_rows(able, horizon, awake) < parts.retention.threshold).sum())
 
 
 def _next_day(parts: Parts) -> float:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from daemon.clock import Clock
 from daemon.config import Config
+from daemon.retries import Retries
 from daemon.runner import Runner
 from storage.fading import Retention
 from storage.gate import Gate
@@ -31,20 +32,23 @@ class Health:
         self.reasons.pop(name, None)
 
 
-@dataclass(slots=True, kw_only=True)
-class Counts:
-    """What happened since the start, for the counters of the metrics."""
+class Meter(Protocol):
+    """Where methods count what they did (`daemon.metrics`)."""
 
-    redactions: dict[str, int] = field(default_factory=dict)
-    forgotten: dict[str, int] = field(default_factory=dict)
-    restored: int = 0
-    recall_hits: list[int] = field(default_factory=list)
-    last_write_at: float = 0.0
+    def count_redactions(self, by_kind: Mapping[str, int]) -> None:
+        """Count the secrets that were masked in what was kept."""
 
-    def add(self, table: dict[str, int], more: Any) -> None:
-        """Add counts by kind."""
-        for kind, count in dict(more).items():
-            table[kind] = table.get(kind, 0) + count
+    def count_forgotten(self, reason: str, memories: int) -> None:
+        """Count the memories that left the live ones."""
+
+    def count_restored(self, memories: int) -> None:
+        """Count the memories that came back."""
+
+    def observe_hits(self, hits: int) -> None:
+        """Note how many hits a recall returned."""
+
+    def note_write(self, now: float) -> None:
+        """Note that a write was acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +63,10 @@ class Parts:
     embedding: Lane
     learn: LearnBuffer
     runner: Runner
+    retries: Retries
     retention: Retention
     health: Health
-    counts: Counts
+    meter: Meter
     engine_name: str
     embedder_name: str
     started_at: float  # monotonic

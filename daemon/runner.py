@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -23,32 +25,36 @@ from storage.errors import Conflict, Corrupt, DreamdError, NotFound, Refused, Un
 from storage.lane import Lane
 from storage.learn import LearnBuffer
 from storage.ledger import Run
+from storage.model import DAY, EVERY_SCOPE
 from storage.store import Stores
 
 log = structlog.get_logger("daemon.runner")
 
 MAX_WAITING: Final = 16
+UNDO_DEADLINE: Final = 600.0  # seconds
 PAUSED: Final = "jobs_paused"
+TICK: Final = 1e-6  # seconds between the beginnings of a night's steps at least: their order is told by them
 
 Progress = Callable[[dict[str, Any]], None]
 
 
 @dataclass(slots=True)
 class Flight:
-    """A run that is under way or waits its turn."""
+    """What was asked for and is under way or waits its turn; of a night, `step` is the run that works now."""
 
-    run_id: str
-    name: str
+    run: Run
     listener: Progress | None
+    step: Run | None = None
     done: int = 0
     total: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
 
     def tell(self, done: int, total: int) -> None:
-        """Note the progress of the current step, and tell who listens."""
+        """Note the progress of the current step, and tell who listens. Called from the jobs' thread."""
         self.done, self.total = done, total
         if self.listener is not None:
-            self.listener({"job": self.name, "run_id": self.run_id, "done": done, "total": total})
+            now = self.step or self.run
+            self.listener({"job": now.job, "run_id": now.id, "done": done, "total": total})
 
 
 class Runner:
@@ -71,63 +77,71 @@ class Runner:
         self._on_end = on_end
         self._slot = asyncio.Lock()
         self._flights: dict[str, Flight] = {}
+        self._current: Flight | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs")
         self._tasks: set[asyncio.Task[Run]] = set()
         self._stopping = False
+        self._paused = bool(stores.ledger.fact(PAUSED))
 
     @property
     def running(self) -> str | None:
         """The name of the job under way."""
-        return next((name for name in self._flights if self._slot.locked()), None)
-
-    def is_active(self, name: str) -> bool:
-        """Whether this job runs or waits its turn."""
-        return name in self._flights
+        return None if self._current is None else self._current.run.job
 
     @property
     def paused(self) -> bool:
         """Whether scheduled runs are held back; runs by hand are not."""
-        return bool(self._stores.ledger.fact(PAUSED))
+        return self._paused
 
     def pause(self, *, paused: bool) -> None:
         """Hold scheduled runs back, or let them go again; it survives restarts."""
         self._stores.ledger.set_fact(PAUSED, paused or None)
+        self._paused = paused
+
+    def is_active(self, name: str) -> bool:
+        """Whether this job runs, by itself or as a step of the night, or waits its turn."""
+        return self._active(name) is not None
 
     async def run(
-        self, name: str, *, trigger: str, dry_run: bool = False, wait: bool = True, at: float | None = None, scope: str = "*",
-        parameters: Mapping[str, Any] | None = None, late_by: float | None = None, listener: Progress | None = None,
+        self, name: str, *, trigger: str, dry_run: bool = False, wait: bool = True, at: float | None = None,
+        scope: str = EVERY_SCOPE, parameters: Mapping[str, Any] | None = None, late_by: float | None = None,
+        listener: Progress | None = None,
     ) -> Run:  # fmt: skip
-        """Run a job or the night; without `wait` the answer is the run as it was begun."""
-        flight = self._take_off(name, listener)
-        start = self._clock.now() if at is None else at
-        run = self._record(flight.run_id, name, trigger, start, dry_run=dry_run, late_by=late_by)
-        task = asyncio.create_task(self._fly(flight, run, scope, dict(parameters or {}), at))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task) if wait else run
+        """Run a job or the night; without `wait` the answer is the run as it was begun. `at` is for dry runs."""
+        if not dry_run:
+            self._stores.check_writable()
+        run = self._record(name, trigger, self._clock.now() if at is None else at)
+        flight = self._take_off(run._replace(dry_run=dry_run, late_by=late_by), listener)
+        if name == "night":
+            begin = partial(self._night, flight, at)
+        else:
+            begin = partial(self._alone, JOBS[name], flight, at, scope, parameters or {})
+        task = self._launch(flight, begin)
+        if wait:
+            return await asyncio.shield(task)
+        task.add_done_callback(_log_lost)
+        return flight.run
 
     async def undo(self, run_id: str) -> tuple[Run, list[str], list[str]]:
         """Take a run back; the answer is the undoing run, what came back and what was left."""
-        target = await self._lane.run(self._stores.ledger.run, run_id)
-        if target is None:
-            raise NotFound(f"There is no run {run_id!r}.", hint="dreamctl runs")
-        if target.dry_run or target.outcome is None:
-            state = "was a dry run" if target.dry_run else "is still under way"
-            raise Refused(f"Run {run_id!r} {state}; there is nothing to take back.", hint="dreamctl runs")
-        if target.undone_by is not None:
-            raise Conflict(
-                f"Run {run_id!r} was undone already.", hint=f"dreamctl undo {target.undone_by}", run_id=target.undone_by
-            )
-        steps = await self._lane.run(self._stores.ledger.steps_of, run_id)
-        runs = [step.id for step in reversed(steps)] or [run_id]
-        flight = self._take_off("undo", None)
-        undone: list[undo.Undone] = []
-        run = self._record(flight.run_id, "undo", "manual", self._clock.now())._replace(undo_of=run_id)
-        done = await asyncio.shield(asyncio.create_task(self._fly(flight, run, "*", {"runs": runs, "undone": undone})))
-        if done.outcome == "failed" or not undone:
-            raise Unavailable(f"The undo of {run_id!r} did not finish ({done.reason}).", hint=f"dreamctl undo {run_id}")
-        await self._lane.run(self._mark_undone, [run_id, *runs], target, done.id)
-        return done, undone[0].restored, undone[0].left
+        self._stores.check_writable()
+        await self._lane.run(self._undoable, run_id)  # what cannot be undone is told now, not when its turn has come
+        flight = self._take_off(self._record("undo", "manual", self._clock.now()), None)
+        undone = undo.Undone()
+
+        async def begin() -> Run:
+            target, runs = await self._lane.run(self._undoable, run_id)
+            flight.run = flight.run._replace(undo_of=target)
+            job = Job("undo", lambda ctx: undo.run(ctx, runs, undone), UNDO_DEADLINE, "take back a run")
+            run = await self._alone(job, flight, None, EVERY_SCOPE, {})
+            if run.outcome in ("changed", "unchanged"):
+                await self._lane.run(self._mark_undone, {target, *runs}, run.id)
+            return run
+
+        run = await asyncio.shield(self._launch(flight, begin))
+        if run.outcome not in ("changed", "unchanged"):
+            raise Unavailable(f"The undo of {run_id!r} did not finish ({run.reason}).", hint=f"dreamctl undo {run_id}")
+        return run, list(undone.restored), list(undone.left)
 
     async def stop(self, seconds: float) -> None:
         """Let the step under way end at its next batch, for at most so long."""
@@ -140,127 +154,189 @@ class Runner:
 
     # -- one flight
 
-    def _take_off(self, name: str, listener: Progress | None) -> Flight:
+    def _active(self, name: str) -> Flight | None:
         if name in self._flights:
-            flight = self._flights[name]
-            progress = f" ({100 * flight.done // flight.total} %)" if flight.total else ""
+            return self._flights[name]
+        step = self._current.step if self._current else None
+        return self._current if step is not None and step.job == name else None
+
+    def _take_off(self, run: Run, listener: Progress | None) -> Flight:
+        other = self._active(run.job)
+        if other is not None:
+            busy = other.run if other.run.job == run.job or other.step is None else other.step
+            progress = f" ({100 * other.done // other.total} %)" if other.total else ""
             raise Conflict(
-                f"{name} is under way already as run {flight.run_id}{progress}.",
-                hint="dreamctl runs",
-                run_id=flight.run_id,
+                f"{run.job} is under way already as run {busy.id}{progress}.", hint="dreamctl runs", run_id=busy.id
             )
-        if len(self._flights) > MAX_WAITING:
-            raise Unavailable(f"{MAX_WAITING} runs wait already.", hint="dreamctl jobs", retry_after_s=60.0)
         if self._stopping:
             raise Unavailable("The daemon is stopping.", hint="dreamctl health")
-        flight = self._flights[name] = Flight(self._clock.new_id(), name, listener)
+        if len(self._flights) > MAX_WAITING:
+            raise Unavailable(f"{MAX_WAITING} runs wait already.", hint="dreamctl jobs", retry_after_s=60.0)
+        flight = self._flights[run.job] = Flight(run, listener)
         return flight
 
-    async def _fly(
-        self, flight: Flight, run: Run, scope: str, parameters: dict[str, Any], at: float | None = None
-    ) -> Run:
+    def _launch(self, flight: Flight, begin: Callable[[], Awaitable[Run]]) -> asyncio.Task[Run]:
+        task = asyncio.create_task(self._fly(flight, begin))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _fly(self, flight: Flight, begin: Callable[[], Awaitable[Run]]) -> Run:
+        """Wait for the turn, then work; a stop that comes while it waits lets it never begin."""
         try:
             async with self._slot:
-                if at is None:  # it may have waited for its turn
-                    run = run._replace(started_at=self._clock.now())
-                if flight.name == "night":
-                    return await self._night(flight, run, scope)
-                job = JOBS.get(flight.name) or Job("undo", undo.run, 600, "")
-                return await self._step(job, flight, run, scope, parameters)
+                if flight.stop.is_set():
+                    raise Unavailable("The daemon is stopping.", hint="dreamctl health")
+                self._current = flight
+                try:
+                    return await begin()
+                finally:
+                    self._current = None
         finally:
-            del self._flights[flight.name]
+            del self._flights[flight.run.job]
 
-    async def _night(self, flight: Flight, night: Run, scope: str) -> Run:
+    async def _alone(
+        self, job: Job, flight: Flight, at: float | None, scope: str, parameters: Mapping[str, Any]
+    ) -> Run:
+        if at is None:  # it may have waited for its turn
+            flight.run = flight.run._replace(started_at=self._clock.now())
+        run, _ = await self._step(job, flight, flight.run, scope, parameters)
+        return run
+
+    async def _night(self, flight: Flight, at: float | None) -> Run:
         """Every step in order; a bug in one does not keep the next from running, a store that is away ends the night."""
+        began = self._clock.monotonic()
+        night = flight.run if at is not None else flight.run._replace(started_at=self._clock.now())
+        flight.run = night
         await self._lane.run(self._stores.ledger.start_run, night)
-        outcomes: dict[str, str] = {}
-        reason: str | None = None
+        steps: list[Run] = []
+        changed: dict[str, int] = {}
+        latest = night.started_at
         for name in NIGHT:
+            if name in self._settings.left_out:
+                continue
             if flight.stop.is_set():
-                reason = "stopping"
                 break
-            step = self._record(self._clock.new_id(), name, night.trigger, night.started_at, dry_run=night.dry_run)
-            step = await self._step(JOBS[name], flight, step._replace(parent=night.id), scope, {})
-            outcomes[name] = step.outcome or "cancelled"
-            if step.outcome == "failed" and step.reason in (Unavailable.kind, Corrupt.kind):
-                reason = f"{name}: {step.reason}"
+            latest = max(latest + TICK, night.started_at if at is not None else self._clock.now())
+            run = self._record(name, night.trigger, latest)._replace(dry_run=night.dry_run, parent=night.id)
+            flight.step, flight.done, flight.total = run, 0, 0
+            run, changed[name] = await self._step(JOBS[name], flight, run, EVERY_SCOPE, {})
+            steps.append(run)
+            if run.outcome == "failed" and run.reason in (Unavailable.kind, Corrupt.kind):
                 break
-        return await self._finish(
-            night, _night_outcome(outcomes, reason), reason, dict.fromkeys(outcomes, 1), [outcomes]
-        )
+        flight.step = None
+        outcome, reason = _night_outcome(steps, stopped=flight.stop.is_set())
+        examples = [{"job": step.job, "outcome": step.outcome, "run_id": step.id} for step in steps]
+        took = self._clock.monotonic() - began
+        return await self._finish(night, took, outcome, reason, Report(changed, examples))
 
-    async def _step(self, job: Job, flight: Flight, run: Run, scope: str, parameters: dict[str, Any]) -> Run:
+    async def _step(
+        self, job: Job, flight: Flight, run: Run, scope: str, parameters: Mapping[str, Any]
+    ) -> tuple[Run, int]:
+        """One recorded run of one job, and how much it changed."""
+        began = self._clock.monotonic()
         await self._lane.run(self._stores.ledger.start_run, run)
-        overrun = self._clock.monotonic() + job.deadline
         ctx = Context(
             stores=self._stores, lane=self._lane, settings=self._settings, run_id=run.id, now=run.started_at,
             rng=self._clock.rng(run.seed), dry_run=run.dry_run, scope=scope, parameters=parameters, progress=flight.tell,
-            learned=self._learn.take, stopping=lambda: flight.stop.is_set() or self._clock.monotonic() > overrun,
+            learned=self._learn.take,
+            stopping=lambda: flight.stop.is_set() or self._clock.monotonic() - began > job.deadline,
         )  # fmt: skip
         with structlog.contextvars.bound_contextvars(run_id=run.id, job_name=job.name, trigger=run.trigger):
-            try:
-                report = await asyncio.get_running_loop().run_in_executor(self._thread, job.run, ctx)
-            except DreamdError as error:
-                log.warning("job.failed", kind=error.kind, detail=error.detail)
-                return await self._finish(run, "failed", error.kind, {}, [])
-            except Exception:
-                log.exception("job.failed", kind="internal")
-                return await self._finish(run, "failed", "internal", {}, [])
-            stopped = report.stopped or ctx.stopping()
-            outcome = "cancelled" if stopped else "changed" if report.changed else "unchanged"
-            reason = ("stopping" if flight.stop.is_set() else "deadline") if stopped else report.reason
-            _log_report(report, outcome, reason)
-            return await self._finish(run, outcome, reason, report.counts, list(report.examples))
+            report, outcome, reason = await self._work(job, ctx)
+            if ctx.cut_short and outcome != "failed":
+                outcome, reason = "cancelled", "stopping" if flight.stop.is_set() else "deadline"
+            if outcome != "failed":
+                level = log.info if reason is None else log.warning
+                level("job.finished", outcome=outcome, reason=reason, **report.counts)
+            took = self._clock.monotonic() - began
+            return await self._finish(run, took, outcome, reason, report), report.changed
 
-    async def _finish(
-        self, run: Run, outcome: str, reason: str | None, counts: dict[str, int], examples: list[dict[str, Any]]
-    ) -> Run:
-        took = max(self._clock.now() - run.started_at, 0.0) if run.started_at <= self._clock.now() else 0.0
+    async def _work(self, job: Job, ctx: Context) -> tuple[Report, str, str | None]:
+        """The job itself, in the jobs' thread; what it raises becomes an outcome."""
+        try:
+            report = await asyncio.get_running_loop().run_in_executor(self._thread, job.run, ctx)
+        except DreamdError as error:
+            log.warning("job.failed", kind=error.kind, detail=error.detail)
+            return Report({}), "failed", error.kind
+        except Exception:
+            log.exception("job.failed", kind="internal")
+            return Report({}), "failed", "internal"
+        return report, "changed" if report.changed else "unchanged", report.reason
+
+    async def _finish(self, run: Run, took: float, outcome: str, reason: str | None, report: Report) -> Run:
         done = run._replace(
-            ended_at=run.started_at + took, outcome=outcome, reason=reason, counts=counts, examples=examples
+            ended_at=run.started_at + took,
+            outcome=outcome,
+            reason=reason,
+            counts=report.counts,
+            examples=list(report.examples),
         )
         await self._lane.run(self._end_run, done)
         self._on_end(done)
         return done
 
+    # -- in the lane
+
     def _end_run(self, run: Run) -> None:
         self._stores.ledger.end_run(
-            run.id,
-            run.ended_at or run.started_at,
-            run.outcome or "failed",
-            reason=run.reason,
-            counts=run.counts,
+            run.id, run.ended_at or run.started_at, run.outcome or "failed", reason=run.reason, counts=run.counts,
             examples=run.examples,
-        )
+        )  # fmt: skip
 
-    def _mark_undone(self, runs: list[str], target: Run, by: str) -> None:
+    def _undoable(self, run_id: str) -> tuple[str, list[str]]:
+        """The run to take back and the runs that it is made of, latest first. Raises where there is nothing to take back.
+
+        Where the undo of a run was itself undone, the changes stand by that second undoing: it is the one to take back.
+        """
+        run = self._found(run_id)
+        if run.dry_run or run.outcome is None:
+            state = "was a dry run" if run.dry_run else "is still under way"
+            raise Refused(f"Run {run_id!r} {state}; there is nothing to take back.", hint="dreamctl runs")
+        while run.undone_by is not None:
+            by = self._found(run.undone_by)
+            if by.undone_by is None:
+                raise Conflict(f"Run {run_id!r} was undone already.", hint=f"dreamctl undo {by.id}", run_id=by.id)
+            run = self._found(by.undone_by)
+        if run.started_at < self._clock.now() - self._settings.undo_days * DAY:
+            raise Refused(
+                f"Run {run_id!r} is older than {self._settings.undo_days:g} days; what it changed is not kept so long.",
+                hint="dreamctl list --state forgotten",
+            )
+        steps = [step.id for step in self._stores.ledger.steps_of(run.id) if step.undone_by is None]
+        return run.id, steps[::-1] or [run.id]
+
+    def _found(self, run_id: str) -> Run:
+        run = self._stores.ledger.run(run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id!r}.", hint="dreamctl runs")
+        return run
+
+    def _mark_undone(self, runs: set[str], by: str) -> None:
         for run in runs:
             self._stores.ledger.mark_undone(run, by)
-        if target.undo_of is not None:  # the undo of an undo: what it had taken back stands again
-            self._stores.ledger.mark_undone(target.undo_of, None)
 
-    def _record(
-        self, run_id: str, name: str, trigger: str, at: float, *, dry_run: bool = False, late_by: float | None = None
-    ) -> Run:
+    def _record(self, name: str, trigger: str, at: float) -> Run:
         """A run as it begins; its dice are seeded by the job and the instant, and the seed is recorded."""
-        seed = int(at) ^ sum(ord(letter) << (8 * (i % 4)) for i, letter in enumerate(name))
-        return Run(run_id, name, None, trigger, dry_run, at, None, seed, late_by, None, None, {}, [], 0, None, None)
+        seed = zlib.crc32(f"{name} {at!r}".encode())
+        return Run(
+            self._clock.new_id(), name, None, trigger, False, at, None, seed, None, None, None, {}, [], 0, None, None
+        )
 
 
-def _night_outcome(outcomes: Mapping[str, str], reason: str | None) -> str:
-    if reason is not None:
-        return "cancelled" if reason == "stopping" else "failed"
-    if "cancelled" in outcomes.values():
-        return "cancelled"
-    return (
-        "changed"
-        if "changed" in outcomes.values()
-        else "failed"
-        if set(outcomes.values()) == {"failed"}
-        else "unchanged"
-    )
+def _log_lost(task: asyncio.Task[Run]) -> None:
+    """Nobody waits for this run, so the log is told why it never began."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.warning("job.not_run", error_type=type(error).__name__)
 
 
-def _log_report(report: Report, outcome: str, reason: str | None) -> None:
-    level = log.warning if reason else log.info
-    level("job.finished", outcome=outcome, reason=reason, **report.counts)
+def _night_outcome(steps: list[Run], *, stopped: bool) -> tuple[str, str | None]:
+    """A night is as good as its worst step, so that none hides behind the others."""
+    worst = next((step for step in steps if step.outcome == "failed"), None)
+    if worst is None and stopped:
+        return "cancelled", "stopping"
+    worst = worst or next((step for step in steps if step.outcome == "cancelled"), None)
+    if worst is not None:
+        return worst.outcome or "failed", f"{worst.job}: {worst.reason}"
+    return "changed" if any(step.outcome == "changed" for step in steps) else "unchanged", None

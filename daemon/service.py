@@ -5,21 +5,18 @@ What the socket knows of the daemon is this object (`daemon.rpc.Service`).
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from daemon import shapes
 from daemon.methods import METHODS
 from daemon.metrics import Metrics
 from daemon.parts import Parts
 from daemon.rpc import Caller
 from daemon.wire import Method, find, openapi, validated
-from storage.errors import Conflict
-from storage.model import DAY
 
-KEPT_SECONDS: Final = DAY  # how long a retry is recognised
+#: Asking how the daemon is does not keep it from being idle.
+INSPECTING: Final = ("night", "care")
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -30,23 +27,23 @@ class DreamdService:
     def __init__(self, parts: Parts, metrics: Metrics) -> None:
         self._parts = parts
         self._metrics = metrics
-        self._in_flight: dict[str, asyncio.Future[None]] = {}
-        self.last_call_at = parts.clock.monotonic()
+        self.last_used_at = parts.clock.monotonic()
         self.open = True
 
     async def call(
         self, method: str, params: dict[str, Any], caller: Caller, progress: Progress | None = None
     ) -> dict[str, Any]:
         """The method's result. Raises DreamdError."""
-        self.last_call_at = self._parts.clock.monotonic()
         entry = find(METHODS, method)
-        checked = validated(entry.params, params)
+        if entry.group not in INSPECTING:
+            self.last_used_at = self._parts.clock.monotonic()
+        checked = validated(method, entry.params, params)
         if not entry.writes:
-            return dict(await self._handle(entry, checked, progress))
+            return await self._handle(entry, checked, progress)
         self._parts.stores.check_writable()
-        request = str(getattr(checked, "request_id", None) or caller.request_id)
+        request = getattr(checked, "request_id", None) or caller.request_id
         if not request:
-            return dict(await self._handle(entry, checked, progress))
+            return await self._write(entry, checked, progress)
         return await self._once(request, entry, checked, params, progress)
 
     def methods(self) -> list[dict[str, Any]]:
@@ -70,62 +67,65 @@ class DreamdService:
     def ready(self) -> tuple[bool, str]:
         """Whether it can serve."""
         if not self.open:
-            return False, "stopping"
-        return (not self._parts.stores.damage), "; ".join(self._parts.stores.damage)
+            return False, "it is stopping"
+        damage = self._parts.stores.damage
+        return not damage, "; ".join(damage)
 
     def observe(self, method: str, outcome: str, seconds: float) -> None:
         """Count a request."""
         self._metrics.observe_request(method, outcome, seconds)
 
-    async def _handle(self, entry: Method, params: Any, progress: Progress | None) -> Mapping[str, Any]:
-        if entry.streams:
-            handler: Callable[..., Any] = entry.handler
-            result: Mapping[str, Any] = await handler(self._parts, params, progress)
-            return result
-        return await entry.handler(self._parts, params)
+    async def _handle(self, entry: Method, params: Any, progress: Progress | None) -> dict[str, Any]:
+        arguments = (self._parts, params, progress) if entry.streams else (self._parts, params)
+        return dict(await entry.handler(*arguments))
+
+    async def _write(self, entry: Method, params: Any, progress: Progress | None) -> dict[str, Any]:
+        """A write and its acknowledgement: in the engine's log it survives a kill, `durability = "power"` waits for the disk."""
+        result = await self._handle(entry, params, progress)
+        if self._parts.config.storage.durability == "power":
+            await self._parts.lane.run(self._parts.stores.engine.flush)
+        if _wrote(entry, result):
+            self._parts.meter.note_write(self._parts.clock.now())
+        return result
 
     async def _once(
         self, request: str, entry: Method, checked: Any, params: Mapping[str, Any], progress: Progress | None
     ) -> dict[str, Any]:
         """Do a write for this request id, or repeat the answer that it had."""
-        while request in self._in_flight:
-            await asyncio.shield(self._in_flight[request])
-        turn = self._in_flight[request] = asyncio.get_running_loop().create_future()
-        try:
-            digest = _digest(params)
-            now = self._parts.clock.now()
-            ledger = self._parts.stores.ledger
-            kept = await self._parts.lane.run(lambda: ledger.answer(request, since=now - KEPT_SECONDS))
+        parts, now = self._parts, self._parts.clock.now()
+        # `remember` shares its ids with the items of `remember_many`, which holds its own id while it waits for theirs.
+        claimed = request if entry.name == "remember" else f"{entry.name} {request}"
+        async with parts.retries.claim([claimed]):
+            kept = await parts.lane.run(parts.retries.answer, request, entry.name, params, now)
             if kept is not None:
-                if (kept.method, kept.params) != (entry.name, digest):
-                    raise Conflict(
-                        "This request id was used for another request within 24 hours.",
-                        hint="Use a new request_id.",
-                        field="request_id",
-                    )
-                return await self._repeated(kept.answer)
-            result = dict(await self._handle(entry, checked, progress))
-            await self._parts.lane.run(ledger.keep_answer, request, entry.name, digest, _without_text(result), now)
+                return await parts.lane.run(_repeated, parts, kept, getattr(checked, "clearance", "secret"))
+            result = await self._write(entry, checked, progress)
+            await parts.lane.run(parts.retries.keep, request, entry.name, params, _without_text(result), now)
             return result
-        finally:
-            del self._in_flight[request]
-            turn.set_result(None)
-
-    async def _repeated(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """A kept answer; a memory's text was not kept with it and is read again."""
-        if not answer.get("memory"):
-            return answer
-        show = METHODS["get"]
-        return dict(await show.handler(self._parts, show.params.model_validate({"id": answer["id"]})))
 
 
-def _digest(params: Mapping[str, Any]) -> str:
-    plain = {name: value for name, value in params.items() if name != "request_id"}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+def _wrote(entry: Method, result: Mapping[str, Any]) -> bool:
+    """Whether memories were written: a batch may have failed in every item."""
+    return entry.group not in INSPECTING and ("failed" not in result or result["failed"] < len(result["results"]))
 
 
 def _without_text(result: dict[str, Any]) -> dict[str, Any]:
-    """Ids and flags only: the ledger keeps no memory's text."""
+    """What the ledger keeps of an answer: of a memory its id, of an edge all but its label, of others all."""
     if "content" in result:
-        return {"memory": True, "id": result["id"]}
+        return {"memory": result["id"]}
+    if "label" in result:
+        return {"edge": {name: value for name, value in result.items() if name != "label"}}
     return result
+
+
+def _repeated(parts: Parts, kept: dict[str, Any], clearance: str) -> dict[str, Any]:
+    """A kept answer, with the text that was not kept with it as it is now. Called in the lane."""
+    stores = parts.stores
+    if "memory" in kept:
+        row = stores.memories.visible(kept["memory"], clearance)
+        return dict(shapes.memory(stores.memories.read_one(row.id)))
+    if "edge" in kept:
+        a, b = (stores.memories.visible(kept["edge"][end], clearance).id for end in ("a", "b"))
+        edge = stores.synapses.between(a, b)
+        return {**kept["edge"], "label": "" if edge is None else edge.label}
+    return kept

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from daemon.wire import format_instant
 from storage.graph import Neighbour
@@ -159,7 +161,12 @@ def run(one: Run) -> RunShape:
         "run_id": one.id, "job": one.job, "trigger": one.trigger, "dry_run": one.dry_run, "outcome": one.outcome,
         "reason": one.reason, "counts": one.counts, "examples": one.examples,
         "started_at": format_instant(one.started_at) or "", "ended_at": format_instant(one.ended_at),
-        "took_s": None if one.ended_at is None else round(max(one.ended_at - one.started_at, 0.0), 3),
+        "took_s": took(one),
         "late_by_s": one.late_by, "cost_usd": one.cost_micro_usd / 1e6, "seed": one.seed, "parent": one.parent,
         "undo_of": one.undo_of, "undone_by": one.undone_by,
     }  # fmt: skip
+
+
+def took(one: Run) -> float | None:
+    """The seconds that a run took, if it has ended."""
+    return None if one.ended_at is None else round(max(one.ended_at - one.started_at, 0.0), 3)

@@ -6,19 +6,19 @@ The tables themselves are in `daemon.methods`, a file a group; each entry names 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema
 
 from daemon import __version__
-from daemon.parts import Parts
 from storage.errors import KINDS, Invalid, NotFound
-from storage.model import EVERY_SCOPE
+from storage.model import EVERY_SCOPE, MAX_ID_CHARS
 
-EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC).timestamp()
-LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC).timestamp()
+EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 def parse_instant(value: Any) -> Any:
@@ -31,7 +31,7 @@ def parse_instant(value: Any) -> Any:
         raise ValueError("not an RFC 3339 time; write 2026-05-04T09:30:00Z") from None
     seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if not EARLIEST <= seconds <= LATEST:
-        raise ValueError("a time outside the years 1 to 9999")
+        raise ValueError("a time outside 0001-01-01T00:00:00Z to 9999-12-31T23:59:59Z")
     return seconds
 
 
@@ -49,19 +49,25 @@ Heat: TypeAlias = Literal["hot", "warm", "cold"]
 Sensitivity: TypeAlias = Literal["public", "personal", "confidential", "secret"]
 Type: TypeAlias = Literal["semantic", "episodic", "procedural", "active"]
 Source: TypeAlias = Literal["stated", "inferred", "learned"]
-Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=128, description="A memory's id.")]
+Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS, description="A memory's id.")]
 
 
 class Params(BaseModel):
     """The params of a method: unknown ones are errors, nothing is converted."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class Cleared(Params):
     """Params of a method that names or reads memories."""
 
     clearance: Sensitivity = Field(default="secret", description="The highest sensitivity that the caller may see.")
+
+
+class Writing(Cleared):
+    """Params of a method that changes memories."""
+
+    request_id: str | None = Field(default=None, max_length=128, description="Makes a retry safe for 24 hours.")
 
 
 class Scoped(Cleared):
@@ -77,13 +83,16 @@ class Empty(Params):
 
 
 class Method(NamedTuple):
-    """One method; `positional` params may stand without a flag on the command line."""
+    """One method; `positional` params may stand without a flag on the command line.
+
+    The handler of one that `streams` takes a third argument, which it calls with each progress, or None.
+    """
 
     name: str
     group: str
     params: type[Params]
     result: Any  # a TypedDict
-    handler: Callable[[Parts, Any], Awaitable[Mapping[str, Any]]]
+    handler: Callable[..., Awaitable[Mapping[str, Any]]]
     writes: bool
     about: str
     positional: tuple[str, ...] = ()
@@ -93,33 +102,52 @@ class Method(NamedTuple):
 Methods: TypeAlias = Mapping[str, Method]
 
 
-def validated(model: type[Params], params: Mapping[str, Any]) -> Any:
-    """The params as a model, or Invalid naming the first wrong field and what is allowed."""
+def validated(method: str, model: type[Params], params: Mapping[str, Any], *, within: str = "") -> Any:
+    """The params as a model, or Invalid naming the first wrong field and what is allowed.
+
+    `within` is the param that holds them, where they are not the method's own.
+    """
     try:
         return model.model_validate(dict(params))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise Invalid(
-                f"Unknown param {field!r}.",
-                hint=_did_you_mean(field, model.model_fields) or "See: GET /v1/openapi.json",
-                field=field,
-            ) from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise Invalid(
-            f"{field or 'params'}: {message}.", hint=f"See the params of {field!r}: GET /v1/openapi.json", field=field
-        ) from None
+        faults = error.errors(include_url=False)
+        first = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
+        # What does not fit a union is told once for each member; the longest way leads to what was meant.
+        raise _explained(method, model, max(first, key=lambda fault: len(fault["loc"])), within) from None
+
+
+#: Where a word goes that is none of a param's.
+_INSTEAD: Final = {"type": "A type of your own goes into `subtype`."}
+
+
+def _explained(method: str, model: type[Params], fault: Any, within: str) -> Invalid:
+    field, *inner = fault["loc"] or ("",)
+    name = f"{within}.{field}" if within else str(field)
+    hint = f"dreamctl {method} --help"
+    if fault["type"] == "extra_forbidden":
+        return Invalid(f"Unknown param {name!r}.", hint=did_you_mean(field, model.model_fields) or hint, field=name)
+    place = name + "".join(f"[{step}]" for step in inner if isinstance(step, int))
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "literal_error":
+        words = re.findall(r"'([^']+)'", fault["ctx"]["expected"])
+        message = f"it is one of {', '.join(words)}"
+        near = did_you_mean(fault["input"], words) if isinstance(fault["input"], str) else ""
+        hint = " ".join(filter(None, [near, _INSTEAD.get(field)])) or hint
+    elif fault["type"] == "string_unicode":
+        offset = next(i for i, character in enumerate(fault["input"]) if "\ud800" <= character <= "\udfff")
+        message = f"it holds a lone surrogate at character {offset}"
+    return Invalid(f"{place or 'params'}: {message[:1].lower()}{message[1:]}.", hint=hint, field=name)
 
 
 def find(methods: Methods, name: str) -> Method:
     """The method of this name, or NotFound with the nearest one."""
     if name not in methods:
-        raise NotFound(f"There is no method {name!r}.", hint=_did_you_mean(name, methods) or "dreamctl --help")
+        raise NotFound(f"There is no method {name[:100]!r}.", hint=did_you_mean(name, methods) or "dreamctl --help")
     return methods[name]
 
 
-def _did_you_mean(word: str, known: Any) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that names the known word most like this one, or nothing."""
     near = difflib.get_close_matches(word, list(known), 1)
     return f"Did you mean {near[0]!r}?" if near else ""
 

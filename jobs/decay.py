@@ -47,7 +47,9 @@ def plan(
     expired = [row for row in looked_at if has_expired(row, now)]
     candidates = [row for row in looked_at if may_fade(row, now) and not has_expired(row, now)]
     floor = retention.threshold if threshold is None else threshold
-    strength = dict(zip((row.id for row in candidates), retention.of_rows(candidates, now, awake).tolist(), strict=True))
+    strength = dict(
+        zip((row.id for row in candidates), retention.of_rows(candidates, now, awake).tolist(), strict=True)
+    )
     fading = sorted((row for row in candidates if strength[row.id] < floor), key=lambda row: (strength[row.id], row.id))
     chosen = _within(fading, room(Counter(row.scope for row in rows), moved, ceiling))
     return Plan(
@@ -131,4 +133,4 @@ def _snapshot(ctx: Context) -> tuple[list[Memory], dict[str, int]]:
 def _remaining(ctx: Context) -> int:
     """How many live memories there are now, which the engine confirms."""
     check_counts(ctx.stores)
-    return sum(1 for _ in ctx.stores.catalogue.rows(ctx.scope))
+    return ctx.stores.catalogue.count(ctx.scope)

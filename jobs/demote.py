@@ -1,6 +1,6 @@
 """Demotion and promotion: heat follows recent use, tier follows proven worth.
 
-Heat: hot idle > 7 days -> warm; warm idle > 30 days -> cold; hot above 50 a scope: the least recently used -> warm; cold
+Heat: hot idle > 7 days -> warm; idle > 30 days -> cold; hot above 50 a scope: the least recently used -> warm; cold
 accessed since it cooled -> warm; 3 accesses since the last demotion -> hot. Tier: short with >= 3 accesses on >= 2 days, or
 emotion >= 0.7 with one access -> long; long unused 180 days with R < 0.05 and no manual edge -> short. What is pinned or
 core is never demoted. Idle time counts from the last access, edit or creation, and only while awake; a promotion needs
@@ -72,11 +72,11 @@ def _heat(row: Memory, idle: float) -> tuple[str, str]:
         return "hot", f"{fresh} accesses since the last demotion"
     if row.heat == "cold" and fresh > 0 and idle <= WARM_IDLE:
         return "warm", "accessed again"
-    if row.heat == "hot" and idle > HOT_IDLE and not _protected(row):
-        return "warm", "hot, unused for 7 days"
-    if row.heat == "warm" and idle > WARM_IDLE and not _protected(row):
+    if row.heat == "cold" or _protected(row):
+        return row.heat, ""
+    if idle > WARM_IDLE:
         return "cold", "unused for 30 days"
-    return row.heat, ""
+    return ("warm", "hot, unused for 7 days") if row.heat == "hot" and idle > HOT_IDLE else (row.heat, "")
 
 
 def _crowded(rows: Sequence[Memory], heat: dict[str, tuple[str, str]]) -> list[Memory]:
@@ -118,13 +118,11 @@ def _promoted(row: Memory, idle: float) -> tuple[str, str]:
 
 def run(ctx: Context) -> Report:
     """Move heat and tier where use says so."""
-    rows, manual = ctx.read(_snapshot, ctx)
+    rows, manual = ctx.read(_rows, ctx), ctx.read(_connected, ctx)
     planned = plan(rows, manual, ctx.now, ctx.stores.awake, ctx.settings.retention)
     applied = ctx.apply([patch for patch, _ in planned.moves])
     done = [change for change in applied.done if isinstance(change, Patch)]
-    counts = Counter(
-        f"to_{patch.fields[name]}" for patch in done for name in ("heat", "tier") if name in patch.fields
-    )
+    counts = Counter(f"to_{patch.fields[name]}" for patch in done for name in ("heat", "tier") if name in patch.fields)
     reasons = {patch.memory: reason for patch, reason in planned.moves}
     examples = [
         {"id": patch.memory, "to": dict(patch.fields), "reason": reasons[patch.memory]} for patch in done[:EXAMPLES]
@@ -133,6 +131,9 @@ def run(ctx: Context) -> Report:
     return Report(counted, examples, changed=len(done))
 
 
-def _snapshot(ctx: Context) -> tuple[list[Memory], set[str]]:
-    edges = (edge for _, edge in ctx.stores.synapses.every() if edge.kind == "manual")
-    return list(ctx.stores.catalogue.rows()), {end for edge in edges for end in (edge.a, edge.b)}
+def _rows(ctx: Context) -> list[Memory]:
+    return list(ctx.stores.catalogue.rows())
+
+
+def _connected(ctx: Context) -> set[str]:
+    return {end for _, edge in ctx.stores.synapses.every() if edge.kind == "manual" for end in edge[:2]}

@@ -22,9 +22,10 @@ from typing import Any, Final, NamedTuple
 
 from jobs.context import EXAMPLES, Context, Report
 from storage.changes import Applied, Edge, Patch
-from storage.engine import Query
+from storage.engine import Condition, Query, Vector
 from storage.memories import LIVE
-from storage.model import Memory, point_id, synapse_key
+from storage.model import Memory, synapse_key
+from storage.store import Stores
 from storage.synapses import ASSOCIATIVE, associate, faded
 from storage.where import Where
 
@@ -32,7 +33,8 @@ CURSOR: Final = "dream:cursor"
 LEAST: Final = 50  # visited a run, where there are so many
 CHUNK: Final = 64  # visited between two checkpoints
 PROBES: Final = 8  # searched in one lane call
-NEAREST: Final = 9  # asked for a memory, itself included
+NEAREST: Final = 9  # looked at for a memory, itself included
+FINER: Final = 6  # times as many are asked for where memories of finer scopes are among them
 NEW_EDGES: Final = 5
 MAX_DEGREE: Final = 30
 SIMILAR: Final = 0.3
@@ -136,10 +138,10 @@ def run(ctx: Context) -> Report:
         planned = plan(around, fresh, ctx.now, ctx.settings.near)
         applied = ctx.apply([*planned.edges, *planned.patches])
         total.extend(applied)
+        cosine |= {(pair.a, pair.b): pair.cosine for pair in around.pairs}
         if ctx.cut_short:
             break
-        cosine |= {(pair.a, pair.b): pair.cosine for pair in around.pairs}
-        fresh.update(end for edge in applied.done if isinstance(edge, Edge) and edge.after for end in edge.after[:2])
+        fresh.update(tip for edge in applied.done if isinstance(edge, Edge) and edge.after for tip in edge.after[:2])
         seen += len(chunk)
         if not ctx.dry_run:
             here = (place(chunk[-1]), chunk[-1])
@@ -170,22 +172,32 @@ def _look(ctx: Context, ids: Sequence[str], emotions: Mapping[str, float]) -> Ar
 def _probe(ctx: Context, ids: Sequence[str], emotions: Mapping[str, float], around: Around) -> None:
     """Look around a few memories, with one call of the engine for all of them."""
     stores = ctx.stores
-    rows = [row for row in map(stores.catalogue.get, ids) if row is not None and row.state == "live"]
+    alive = Where(now=ctx.now)
+    rows = [row for row in map(stores.catalogue.get, ids) if row is not None and alive.admits(row)]
     around.visited += rows
     for row in rows:
         around.felt[row.id] = _felt(ctx, row, emotions)
-    records = stores.engine.retrieve(LIVE, [point_id(row.id) for row in rows], fields=[], vectors=True)
-    dense = {row.id: record.dense for row in rows if (record := records.get(point_id(row.id)))}
-    probes = [(row, Where(now=ctx.now, scope=row.scope), vector) for row in rows if (vector := dense.get(row.id)) is not None]
-    queries = [Query(vector, where.condition(), NEAREST) for _, where, vector in probes]
-    for (row, where, _), scored in zip(probes, stores.engine.search(LIVE, queries), strict=True):
+    records = stores.engine.retrieve(LIVE, [stores.catalogue.point(row.id) for row in rows], fields=[], vectors=True)
+    dense = {row.id: record.dense for row in rows if (record := records.get(stores.catalogue.point(row.id)))}
+    probes = [(row, vector) for row in rows if (vector := dense.get(row.id)) is not None]
+    queries = [_query(stores, row.scope, vector) for row, vector in probes]
+    for (row, _), scored in zip(probes, stores.engine.search(LIVE, queries), strict=True):
+        near = [(stores.catalogue.at_point(one.id), one.score) for one in scored]
+        same = [(other, cosine) for other, cosine in near if other and other.scope == row.scope and alive.admits(other)]
         linked = {edge.other(row.id) for edge in stores.synapses.of(row.id)} | {row.id}
-        for one in scored:
-            other = stores.catalogue.at_point(one.id)
-            if other and other.scope == row.scope and other.id not in linked and where.admits(other):
+        for other, cosine in same[:NEAREST]:
+            if other.id not in linked:
                 a, b = sorted((row.id, other.id))
-                around.pairs.append(Pair(a, b, row.scope, one.score))
+                around.pairs.append(Pair(a, b, row.scope, cosine))
                 around.degree |= {end: stores.synapses.degree(end) for end in (a, b)}
+
+
+def _query(stores: Stores, scope: str, vector: Vector) -> Query:
+    """The nearest in a scope: without a filter where it would exclude nothing, and more where finer scopes mix in."""
+    seen = stores.catalogue.count(scope)
+    condition = None if seen == len(stores.catalogue) else Condition(scope=scope)
+    finer = seen > len(stores.catalogue.scope(scope).live)
+    return Query(vector, condition, NEAREST * FINER if finer else NEAREST)
 
 
 def _felt(ctx: Context, row: Memory, emotions: Mapping[str, float]) -> list[float]:

@@ -14,8 +14,8 @@ from typing import Final
 from jobs.context import BATCH, EXAMPLES, Context, Report
 from storage.changes import Applied, Change, Edge, Patch
 from storage.fading import Awake, strengthen
-from storage.learn import Accesses, Learned
-from storage.model import DAY, Memory, Synapse, synapse_key
+from storage.learn import Learned, accessed
+from storage.model import Memory, Synapse, synapse_key
 from storage.store import Stores
 from storage.synapses import associate, faded
 
@@ -27,10 +27,10 @@ def plan(
 ) -> list[Change]:
     """The edges and access counts after what was learned; a pair in two scopes, or with an end gone, teaches nothing."""
     changes: list[Change] = []
-    for memory, accesses in learned.accesses.items():
+    for memory, (times, last_at) in learned.accesses.items():
         row = rows.get(memory)
         if row is not None and row.state == "live":
-            changes.append(_accessed(row, accesses))
+            changes.append(Patch(memory, row.seq, accessed(row, times, last_at)))
     for (a, b), times in learned.pairs.items():
         one, other = rows.get(a), rows.get(b)
         if one is None or other is None or one.scope != other.scope or {one.state, other.state} != {"live"}:
@@ -43,17 +43,6 @@ def plan(
         after = associate(a, b, "hebbian", weight, now) if before is None else before._replace(weight=weight, as_of=now)
         changes.append(Edge(key, before, after, one.scope))
     return changes
-
-
-def _accessed(row: Memory, accesses: Accesses) -> Patch:
-    """One more day where the last access falls on a later one than the one before: a clock set back adds none."""
-    new_day = row.accessed_at is None or accesses.last_at // DAY > row.accessed_at // DAY
-    fields = {
-        "accessed_at": max(accesses.last_at, row.accessed_at or 0.0),
-        "access_count": row.access_count + accesses.times,
-        "access_days": row.access_days + new_day,
-    }
-    return Patch(row.id, row.seq, fields)
 
 
 def intended(stores: Stores, learned: Learned, now: float) -> list[Change]:

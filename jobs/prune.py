@@ -30,27 +30,24 @@ class Plan(NamedTuple):
     examined: int
 
 
-def plan(edges: Iterable[tuple[str, Synapse]], scopes: Mapping[str, str], now: float, awake: Awake) -> Plan:
-    """The edges that have faded below the floor, as (key, edge); `scopes` names the scope of each memory."""
-    fading = [(key, edge) for key, edge in edges if edge.kind in ASSOCIATIVE]
+def plan(edges: Iterable[Synapse], scopes: Mapping[str, str], now: float, awake: Awake) -> Plan:
+    """The edges that have faded below the floor; `scopes` names the scope of each memory."""
+    fading = [edge for edge in edges if edge.kind in ASSOCIATIVE]
     weights = edge_weights(
-        np.array([edge.weight for _, edge in fading], dtype=np.float64),
-        np.array([edge.as_of for _, edge in fading], dtype=np.float64),
-        [edge.kind for _, edge in fading],
+        np.array([edge.weight for edge in fading], dtype=np.float64),
+        np.array([edge.as_of for edge in fading], dtype=np.float64),
+        [edge.kind for edge in fading],
         now,
         awake,
     )
-    drop = [
-        Edge(key, edge, None, scopes.get(edge.a, ""))
-        for (key, edge), weight in zip(fading, weights, strict=True)
-        if weight < FLOOR
-    ]
+    faded = [edge for edge, weight in zip(fading, weights, strict=True) if weight < FLOOR]
+    drop = [Edge(edge.key, edge, None, scopes.get(edge.a, "")) for edge in faded]
     return Plan(tuple(drop), len(fading))
 
 
 def run(ctx: Context) -> Report:
     """Drop the faded edges."""
-    edges, scopes = ctx.read(_snapshot, ctx)
+    edges, scopes = ctx.read(_edges, ctx), ctx.read(_scopes, ctx)
     planned = plan(edges, scopes, ctx.now, ctx.stores.awake)
     applied = ctx.apply(planned.drop)
     examples = [
@@ -62,5 +59,9 @@ def run(ctx: Context) -> Report:
     return Report(counts, examples, changed=len(applied.done))
 
 
-def _snapshot(ctx: Context) -> tuple[list[tuple[str, Synapse]], dict[str, str]]:
-    return list(ctx.stores.synapses.every()), {row.id: row.scope for row in ctx.stores.catalogue.every()}
+def _edges(ctx: Context) -> list[Synapse]:
+    return [edge for _, edge in ctx.stores.synapses.every()]
+
+
+def _scopes(ctx: Context) -> dict[str, str]:
+    return {row.id: row.scope for row in ctx.stores.catalogue.every()}

@@ -37,7 +37,7 @@ JOBS: Final = {
 
 NIGHT: Final = ("hebbian", "dream", "prune", "demote", "decay", "purge")
 
-#: What `run_job` takes and `job_name` may say.
+#: What `run_job` takes.
 RUNNABLE: Final = (*JOBS, "night")
 #: Recorded beside jobs, never run by name.
 RECORDED: Final = (*RUNNABLE, "undo")

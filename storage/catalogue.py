@@ -6,7 +6,6 @@ after the store accepted: it can never know more than the store does.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -77,10 +76,7 @@ class Catalogue:
     def put(self, memory: Memory) -> None:
         """Set a memory's row, whatever it was before; its text is left out."""
         former = self._rows.get(memory.id)
-        row = replace(
-            memory, content="", context="", scope=sys.intern(memory.scope), author=sys.intern(memory.author),
-            session=sys.intern(memory.session), tags=tuple(map(sys.intern, memory.tags)),
-        )  # fmt: skip
+        row = replace(memory, content="", context="") if memory.content or memory.context else memory
         if former is not None and _place(former) == _place(row):
             if row.state == "live":
                 self._scopes[row.scope].felt += (row.emotion != NEUTRAL) - (former.emotion != NEUTRAL)
@@ -101,9 +97,13 @@ class Catalogue:
             del self._rows[memory], self._ids[self._points.pop(memory)]
 
     def stamp(self, now: float) -> float:
-        """A creation instant: `now`, or just after the last one where that is as good as now, to keep the order."""
+        """A creation instant: `now`, or just after the last one where that is as good as now, to keep the order.
+
+        In whole microseconds, which every store gives back as they are.
+        """
+        now = round(now, 6)
         crowded = 0.0 <= self._latest - now < SAME_INSTANT
-        self._latest = self._latest + TICK if crowded else now
+        self._latest = round(self._latest + TICK, 6) if crowded else now
         return self._latest
 
     def rows(self, scope: str = EVERY_SCOPE) -> Iterator[Memory]:

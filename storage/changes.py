@@ -6,6 +6,7 @@ writing: whatever changed since is skipped and counted. The before-images are co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from storage.catalogue import Catalogue
 from storage.ledger import Entry, Ledger
 from storage.memories import Memories
-from storage.model import TUPLES, Memory, Synapse
+from storage.model import TUPLES, Synapse
 from storage.records import Records
 from storage.synapses import Synapses
 
@@ -108,17 +109,19 @@ class Changer:
 
     def inverse(self, entry: Entry) -> tuple[Change | None, bool]:
         """What takes one journalled change back, and whether something of it must be left as it is now."""
+        if entry.before is None and entry.after is None:  # erased, or blanked since
+            return None, True
         if entry.op == "edge":
-            before, after = _edge(entry.before), _edge(entry.after)
-            fits = self._synapses.get(entry.key) == after and self._ends_exist(before)
-            return (Edge(entry.key, after, before, entry.scope), False) if fits else (None, True)
+            before, here = _edge(entry.before), self._synapses.get(entry.key)
+            fits = _same(here, entry.after) and self._ends_exist(before)
+            return (Edge(entry.key, here, before, entry.scope), False) if fits else (None, True)
         row = self._catalogue.get(entry.key)
         if row is None or entry.before is None or entry.after is None:
             return None, True
         same = {
             name: tuple(value) if name in TUPLES else value
             for name, value in entry.before.items()
-            if _plain(row, name) == entry.after[name]
+            if _same(getattr(row, name), entry.after[name])
         }
         left = len(same) < len(entry.before)
         if entry.op == "patch":
@@ -140,7 +143,7 @@ class Changer:
         row = self._memories.row(change.memory)
         if isinstance(change, Erase):
             return "erase", row.id, row.scope, None, None
-        before = {name: _plain(row, name) for name in change.fields}
+        before = {name: getattr(row, name) for name in change.fields}
         return change.op if isinstance(change, Move) else "patch", row.id, row.scope, before, dict(change.fields)
 
 
@@ -148,9 +151,16 @@ def _edge(image: Any) -> Synapse | None:
     return None if image is None else Synapse(*image)
 
 
-def _plain(row: Memory, name: str) -> Any:
-    value = getattr(row, name)
-    return list(value) if isinstance(value, tuple) else value
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same: a list is its tuple, and the engine may alter the last digit of a float."""
+    match one, other:
+        case float(), float():
+            return math.isclose(one, other, rel_tol=1e-15)
+        case dict(), dict():
+            return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+        case (list() | tuple(), list() | tuple()):
+            return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
 
 
 def _opposite(entry: Entry) -> str:

@@ -126,15 +126,22 @@ class EdgeEngine:
         return {record.id: record for record in map(record_of, found)}
 
     def scroll(
-        self, collection: str, *, condition: Condition | None = None, vectors: bool = False, batch: int = 500
+        self,
+        collection: str,
+        *,
+        condition: Condition | None = None,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        batch: int = 500,
     ) -> Iterator[list[Record]]:
         """Every point that meets the condition, in batches, ordered by point id; other calls may come between them."""
         if never(condition):
             return
         offset: edge.PointId | None = None
+        payload = True if fields is None else fields_of(list(fields))
         while True:
             shard = self._shard(collection)
-            found, offset = self._run(collection, "scroll", _page, shard, condition, offset, batch, vectors)
+            found, offset = self._run(collection, "scroll", _page, shard, condition, offset, batch, payload, vectors)
             if found:
                 yield [record_of(record) for record in found]
             if offset is None:
@@ -332,11 +339,7 @@ class EdgeEngine:
 
     def _require_room(self, size: int = 0, path: Path | None = None) -> None:
         """Raise `Unavailable` unless `size` bytes fit on the disk and leave the reserve."""
-        path = path or self._folder
-        free, need = self._free_bytes(path), self._reserve + size
-        if free < need:
-            detail = f"The disk of {path} has {free // _MIB} MiB free; {-(-need // _MIB)} MiB are needed."
-            raise Unavailable(detail, hint=f"df -h {path}, free some space, then try again", retry_after_s=60.0)
+        files.require_room(path or self._folder, self._reserve + size, self._free_bytes)
 
     def _update(self, name: str, shard: edge.EdgeShard, operation: Callable[[], edge.UpdateOperation]) -> None:
         self._run(name, "update", lambda: shard.update(operation()))
@@ -359,10 +362,15 @@ def _patch(ids: set[str], patch: Payload) -> edge.UpdateOperation:
 
 
 def _page(
-    shard: edge.EdgeShard, condition: Condition | None, offset: edge.PointId | None, limit: int, vectors: bool
+    shard: edge.EdgeShard,
+    condition: Condition | None,
+    offset: edge.PointId | None,
+    limit: int,
+    payload: edge.WithPayloadType,
+    vectors: bool,
 ) -> tuple[list[edge.Record], edge.PointId | None]:
     where = filter_of(condition)
-    return shard.scroll(edge.ScrollRequest(offset, limit, where, with_payload=True, with_vector=vectors))
+    return shard.scroll(edge.ScrollRequest(offset, limit, where, with_payload=payload, with_vector=vectors))
 
 
 def _dimension(path: Path) -> int | None:

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from storage.engine import DENSE
+from storage.errors import Unavailable
 
 _ROW: Final = 8  # bytes a row in `mutable_id_tracker.versions`, deleted rows included
 _CHUNK: Final = 1 << 20
+_MIB: Final = 1 << 20
 
 
 def free_bytes(path: Path) -> int:
     """Bytes that this user may still write on the file system of `path`."""
     room = os.statvfs(path)
     return room.f_bavail * room.f_frsize
+
+
+def require_room(path: Path, need: int, free_bytes: Callable[[Path], int] = free_bytes) -> None:
+    """Raise Unavailable unless `need` bytes are free on the file system of `path`."""
+    free = free_bytes(path)
+    if free < need:
+        detail = f"The disk of {path} has {free // _MIB} MiB free; {-(-need // _MIB)} MiB are needed."
+        raise Unavailable(detail, hint=f"df -h {path}, free some space, then try again", retry_after_s=60.0)
 
 
 def allocated_bytes(folder: Path) -> int:

@@ -75,11 +75,14 @@ def point_of(point: Point) -> edge.Point:
 
 def record_of(record: edge.Record) -> Record:
     """A record as read back; the engine's ids are `uuid.UUID`."""
-    vectors = cast("dict[str, Any]", record.vector or {})
+    payload = record.payload or {}
+    if not record.vector:
+        return Record(str(record.id), payload)
+    vectors = cast("dict[str, Any]", record.vector)
     dense, text = vectors.get(DENSE), vectors.get(TEXT)
     return Record(
         str(record.id),
-        record.payload or {},
+        payload,
         None if dense is None else np.asarray(dense, dtype=np.float32),
         None if text is None else Sparse(tuple(text.indices), tuple(text.values)),
     )

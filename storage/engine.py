@@ -104,9 +104,15 @@ class Engine(Protocol):
         """The points that exist, by id; `fields` limits the payload."""
 
     def scroll(
-        self, collection: str, *, condition: Condition | None = None, vectors: bool = False, batch: int = 500
+        self,
+        collection: str,
+        *,
+        condition: Condition | None = None,
+        fields: Sequence[str] | None = None,
+        vectors: bool = False,
+        batch: int = 500,
     ) -> Iterator[list[Record]]:
-        """Every point that meets the condition, in batches, ordered by point id."""
+        """Every point that meets the condition, in batches, ordered by point id; `fields` limits the payload."""
 
     def search(self, collection: str, queries: Sequence[Query]) -> list[list[Scored]]:
         """The best points for each query, in the queries' order; an empty sparse query finds nothing."""

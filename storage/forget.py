@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from storage.errors import Conflict, Invalid, Refused
@@ -46,7 +46,7 @@ def forget(
     if len(named) == len(unknown) == 1:
         raise missing(unknown[0])
     if hard:
-        _erase(stores, list(rows), now)
+        _erase(stores, rows.keys(), now)
         return Forgotten(list(rows), unknown)
     fields: dict[str, Any] = {"forgotten_at": now, "forgotten_reason": "request"}
     if superseded_by is not None:
@@ -82,14 +82,11 @@ def restore(stores: Stores, memory: str, clearance: str, now: float | None = Non
     return stores.memories.row(memory)
 
 
-def _erase(stores: Stores, ids: Sequence[str], now: float) -> None:
-    """Erase memories, and the before-images of them and of their edges, whose labels are text too."""
-    if not ids:
-        return
-    edges = [edge.key for memory in ids for edge in stores.synapses.of(memory)]
-    stores.ledger.erase_images([*ids, *edges])
-    stores.ledger.set_fact(SCRUB_DUE, now)
-    stores.changer.erase(ids)
+def _erase(stores: Stores, ids: Collection[str], now: float) -> None:
+    if ids:
+        stores.ledger.erase_images(ids)
+        stores.ledger.set_fact(SCRUB_DUE, now)
+        stores.changer.erase(list(ids))
 
 
 def _check_successor(stores: Stores, successor: str, rows: Sequence[Memory], clearance: str) -> None:

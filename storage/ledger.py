@@ -10,7 +10,7 @@ import json
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -233,10 +233,17 @@ class Ledger:
         )
         return {str(scope): int(count) for scope, count in rows}
 
-    def erase_images(self, keys: Sequence[str]) -> None:
-        """Remove every before-image of these things: a hard `forget` leaves no copy behind, in the log neither."""
+    def erase_images(self, memories: Collection[str]) -> None:
+        """Blank every before-image of these memories and of edges at them: a hard `forget` leaves no copy behind.
+
+        The entries stay, so that an undo of their run lists them as left. Neither file nor log keeps the bytes.
+        """
+        blank = _pack(None, None)
         with self.transaction():
-            self._many("DELETE FROM journal WHERE key = ?", [(key,) for key in keys])
+            edges = self._all("SELECT number, image FROM journal WHERE op = 'edge'")
+            at_them = [(blank, number) for number, image in edges if _is_at(image, memories)]
+            self._many("UPDATE journal SET image = ? WHERE number = ?", at_them)
+            self._many("UPDATE journal SET image = ? WHERE key = ?", [(blank, memory) for memory in memories])
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def trim(self, *, images_before: float, runs_before: float, requests_before: float) -> None:
@@ -335,6 +342,11 @@ def _as_entry(row: Sequence[Any]) -> Entry:
     number, run, at, op, key, scope, undone, image = row
     before, after = json.loads(zlib.decompress(image))
     return Entry(number, run, at, op, key, scope, bool(undone), before, after)
+
+
+def _is_at(image: bytes, memories: Collection[str]) -> bool:
+    """Whether a journalled edge has one of these memories at an end."""
+    return any(end in memories for edge in json.loads(zlib.decompress(image)) if edge is not None for end in edge[:2])
 
 
 def _pack(before: Any, after: Any) -> bytes:

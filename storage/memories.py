@@ -5,6 +5,7 @@ Every write goes to the engine first and to the catalogue after it accepted. All
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,11 @@ from storage.model import FIELDS, TUPLES, Memory, cleared, point_id, prefixes
 LIVE: Final = "memories"
 BIN: Final = "bin"
 INDEXES: Final = ("scopes", "tags", "sensitivity")
+ROW: Final = tuple(name for name in FIELDS if name not in ("content", "context"))  # what the catalogue keeps
+SHARED: Final = frozenset({
+    "id", "author", "scope", "session", "type", "subtype", "tier", "heat", "source", "provenance", "sensitivity", "change_summary",
+    "forgotten_reason",
+})  # fmt: skip
 
 
 class Vectors(NamedTuple):
@@ -38,9 +44,15 @@ def to_payload(memory: Memory) -> Payload:
 
 
 def from_payload(payload: Mapping[str, Any]) -> Memory:
-    """The memory in a payload; keys of a later version are passed over (and stay in the store)."""
+    """The memory in a payload; keys of a later version are passed over (and stay in the store).
+
+    Words that many memories share are kept once.
+    """
     known: dict[str, Any] = {name: payload[name] for name in FIELDS if name in payload}
-    known |= {name: tuple(known[name]) for name in TUPLES & known.keys()}
+    for name in TUPLES & known.keys():
+        known[name] = tuple(map(sys.intern, known[name]))
+    for name in SHARED & known.keys():
+        known[name] = sys.intern(known[name])
     return Memory(**known)
 
 
@@ -58,21 +70,20 @@ class Memories:
         of ours is left alone: without a row, nothing here ever shows or touches it.
         """
         rows: dict[str, Memory] = {}
-        home: dict[str, str] = {}
         stale: dict[str, list[str]] = {LIVE: [], BIN: []}
         for collection in (LIVE, BIN):
-            for batch in self._engine.scroll(collection):
+            for batch in self._engine.scroll(collection, fields=ROW):
                 for record in batch:
                     if "id" not in record.payload:
                         continue
-                    memory = replace(from_payload(record.payload), content="", context="")
+                    memory = from_payload(record.payload)
                     former = rows.get(memory.id)
                     if former is not None and former.seq >= memory.seq:
                         stale[collection].append(record.id)
                         continue
                     if former is not None:
-                        stale[home[memory.id]].append(record.id)
-                    rows[memory.id], home[memory.id] = memory, collection
+                        stale[_home(former)].append(record.id)
+                    rows[memory.id] = memory
         for collection, points in stale.items():
             if mend:
                 self._engine.delete(collection, points)

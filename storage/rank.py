@@ -121,6 +121,7 @@ def _spread(base: Column, links: Sequence[Link]) -> tuple[Column, NDArray[np.int
     receivers, givers, shares = (np.array(column) for column in zip(*links, strict=True))
     gifts = shares * base[givers]
     largest_last = np.argsort(gifts, kind="stable")
+    largest_last = largest_last[gifts[largest_last] > 0.0]
     via[receivers[largest_last]] = givers[largest_last]
     spread: Column = np.bincount(receivers, gifts, n).astype(np.float64)
     return spread, via

@@ -5,6 +5,7 @@ A store that holds less than was on the disk at the last flush was damaged: it o
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from typing import Final
 
@@ -57,8 +58,13 @@ class Stores:
 
     def load(self) -> None:
         """Fill the catalogue and the adjacency; mend what a crash left half done, unless the store is damaged."""
-        self.memories.load(mend=not self.damage)
-        self.synapses.load()
+        gc.disable()  # so many lasting objects come at once that looking through them again and again would double the time
+        try:
+            self.memories.load(mend=not self.damage)
+            self.synapses.load()
+        finally:
+            gc.enable()
+            gc.freeze()  # they last as long as the process: no later collection needs to look at them
         if not self.damage:
             lost = [key for key, edge in self.synapses.every() if self._dangles(edge)]
             self.synapses.drop(lost)

@@ -6,6 +6,7 @@ calls are made in the lane.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -118,8 +119,12 @@ def to_payload(edge: Synapse) -> Payload:
 
 
 def from_payload(payload: dict[str, Any]) -> Synapse:
-    """The edge in a payload."""
-    return Synapse(**{name: payload[name] for name in Synapse._fields if name in payload})
+    """The edge in a payload; the ids are the very strings that the memories have."""
+    intern = sys.intern
+    return Synapse(
+        intern(payload["a"]), intern(payload["b"]), intern(payload["kind"]), payload["weight"], payload["as_of"], payload["created_at"],
+        payload.get("label", ""),
+    )  # fmt: skip
 
 
 def faded(edge: Synapse, now: float, awake: Awake) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import version as installed
-from typing import Final, NotRequired, TypedDict
+from typing import Final
+
+from typing_extensions import TypedDict
 
 from daemon import __version__
 from daemon.parts import Parts
@@ -37,8 +39,8 @@ class HealthShape(TypedDict):
     state_dir: str
     paused: bool
     running: str | None
-    last_night: NotRequired[str | None]
-    last_night_outcome: NotRequired[str | None]
+    last_night: str | None
+    last_night_outcome: str | None
 
 
 class VersionInfo(TypedDict):
@@ -53,25 +55,19 @@ class VersionInfo(TypedDict):
 async def health(parts: Parts, params: Empty) -> HealthShape:
     """How the daemon is, and what to do where it is not well."""
     del params
-
-    def read() -> HealthShape:
-        stores = parts.stores
-        night = stores.ledger.last_run("night")
-        reasons: list[Reason] = [
-            {"name": name, "detail": detail, "hint": hint}
-            for name, (detail, hint) in sorted(parts.health.reasons.items())
-        ]
-        return {
-            "status": "degraded" if reasons else "ok", "reasons": reasons, "version": __version__, "pid": os.getpid(),
-            "uptime_s": round(parts.clock.monotonic() - parts.started_at, 1), "memories": len(stores.catalogue),
-            "bin": stores.catalogue.gone_count, "edges": len(stores.synapses), "engine": parts.engine_name,
-            "embedder": parts.embedder_name, "socket": str(parts.config.socket), "state_dir": str(parts.config.state_dir),
-            "paused": parts.runner.paused, "running": parts.runner.running,
-            "last_night": None if night is None else format_instant(night.started_at),
-            "last_night_outcome": None if night is None else night.outcome,
-        }  # fmt: skip
-
-    return await parts.lane.run(read)
+    night = await parts.lane.run(parts.stores.ledger.last_run, "night")
+    reasons: list[Reason] = [
+        {"name": name, "detail": detail, "hint": hint} for name, (detail, hint) in sorted(parts.health.reasons.items())
+    ]
+    return {
+        "status": "degraded" if reasons else "ok", "reasons": reasons, "version": __version__, "pid": os.getpid(),
+        "uptime_s": round(parts.clock.monotonic() - parts.started_at, 1), "memories": len(parts.stores.catalogue),
+        "bin": parts.stores.catalogue.gone_count, "edges": len(parts.stores.synapses), "engine": parts.engine_name,
+        "embedder": parts.embedder_name, "socket": str(parts.config.socket), "state_dir": str(parts.config.state_dir),
+        "paused": parts.runner.paused, "running": parts.runner.running,
+        "last_night": None if night is None else format_instant(night.started_at),
+        "last_night_outcome": None if night is None else night.outcome,
+    }  # fmt: skip
 
 
 async def version(parts: Parts, params: Empty) -> VersionInfo:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import Field
-from storage.text import clean_scope, clean_tags
 
 from daemon.wire import Heat, Instant, Scoped, Sensitivity, Share, Source, Tier, Type
+from storage.model import EVERY_SCOPE
+from storage.text import clean_scope, clean_tags
 from storage.where import Where, check_metadata_filter
 
 T = TypeVar("T", bound=str)
@@ -40,19 +42,19 @@ class Filters(Scoped):
         check_metadata_filter(self.where)
         return Where(
             now=now, scope=read_scope(self.scope), clearance=self.clearance, state=state, tags=clean_tags(self.tags),
-            tags_any=clean_tags(self.tags_any), type=_words(self.type), subtype=_words(self.subtype), author=_words(self.author),
-            entity=self.entity, tier=_words(self.tier), heat=_words(self.heat), source=_words(self.source), pinned=self.pinned,
-            sensitivity=_words(self.sensitivity), min_confidence=self.min_confidence, since=self.since, until=self.until,
-            metadata=self.where,
+            tags_any=clean_tags(self.tags_any), type=_words(self.type), subtype=_words(self.subtype),
+            author=_words(self.author), entity=unicodedata.normalize("NFC", self.entity), tier=_words(self.tier),
+            heat=_words(self.heat), source=_words(self.source), pinned=self.pinned, sensitivity=_words(self.sensitivity),
+            min_confidence=self.min_confidence, since=self.since, until=self.until, metadata=self.where,
         )  # fmt: skip
 
 
 def read_scope(scope: str) -> str:
     """A scope to read: `*` is every one."""
-    return scope if scope == "*" else clean_scope(scope)
+    return scope if scope == EVERY_SCOPE else clean_scope(scope)
 
 
 def _words(value: str | list[Any] | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
+    """One word or several as they are stored, in NFC."""
+    words = [] if value is None else [value] if isinstance(value, str) else value
+    return tuple(unicodedata.normalize("NFC", word) for word in words)

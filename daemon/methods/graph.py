@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypedDict, cast
+from typing import Any, Final, cast
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from daemon import shapes
 from daemon.parts import Parts
 from daemon.shapes import NeighbourShape
-from daemon.wire import Cleared, Id, Method
+from daemon.wire import Cleared, Id, Method, Writing
 from storage import graph
 from storage.model import MAX_EDGE_WEIGHT
 from storage.remember import CONNECT_WEIGHT
 
 
-class PairParams(Cleared):
+class PairParams(Writing):
     """Two memories."""
 
     a: Id
     b: Id
-    request_id: str | None = Field(default=None, max_length=128)
 
 
 class ConnectParams(PairParams):
@@ -77,14 +77,13 @@ class GraphStats(TypedDict):
 
 async def connect(parts: Parts, params: ConnectParams) -> EdgeShape:
     """Join two memories of one scope by hand."""
-    fields = (await parts.embedding.run(parts.gate.admit, {"label": params.label})).fields
-
-    def do() -> EdgeShape:
-        now = parts.clock.now()
-        edge = graph.connect(parts.stores, params.a, params.b, params.weight, fields["label"], now, params.clearance)
-        return {"a": edge.a, "b": edge.b, "kind": edge.kind, "weight": round(edge.weight, 4), "label": edge.label}
-
-    return await parts.lane.run(do)
+    admitted = await parts.embedding.run(parts.gate.admit, {"label": params.label})
+    label, now = admitted.fields["label"], parts.clock.now()
+    edge = await parts.lane.run(
+        graph.connect, parts.stores, params.a, params.b, params.weight, label, now, params.clearance
+    )
+    parts.meter.count_redactions(admitted.redactions)
+    return {"a": edge.a, "b": edge.b, "kind": edge.kind, "weight": round(edge.weight, 4), "label": edge.label}
 
 
 async def disconnect(parts: Parts, params: PairParams) -> Disconnected:

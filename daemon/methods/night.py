@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from daemon import shapes
 from daemon.methods.filters import read_scope
@@ -14,6 +15,9 @@ from daemon.shapes import RunShape
 from daemon.wire import Empty, Instant, Method, Params, Share, format_instant, validated
 from jobs.table import JOBS, RECORDED, RUNNABLE
 from storage.errors import Invalid
+from storage.ledger import Run
+from storage.model import EVERY_SCOPE
+from storage.store import Stores
 
 JobName = Literal[RUNNABLE]  # type: ignore[valid-type]
 RecordedName = Literal[RECORDED]  # type: ignore[valid-type]
@@ -26,7 +30,7 @@ class RunJobParams(Params):
     dry_run: bool = Field(default=False, description="Report what it would do and change nothing.")
     wait: bool = Field(default=True, description="Answer when it is done.")
     at: Instant | None = Field(default=None, description="As of this instant; only with dry_run.")
-    scope: str = Field(default="*", description="Only this scope and those below it; for `decay`.")
+    scope: str = Field(default=EVERY_SCOPE, description="Only this scope and those below it; for `decay`.")
     params: dict[str, Any] = Field(default={}, description="Of `decay`: only = expired|decayed, threshold.")
 
 
@@ -106,38 +110,41 @@ class Paused(TypedDict):
 async def jobs(parts: Parts, params: Empty) -> Jobs:
     """Every job with its schedule and its last run."""
     del params
-    return await parts.lane.run(_jobs, parts)
-
-
-def _jobs(parts: Parts) -> Jobs:
-    shown: list[JobShape] = []
-    for name in RUNNABLE:
-        last = parts.stores.ledger.last_run(name)
-        shown.append({
+    last_runs = await parts.lane.run(_last_runs, parts.stores)
+    next_runs = parts.next_runs()
+    shown: list[JobShape] = [
+        {
             "name": name, "about": JOBS[name].about if name in JOBS else "all of a night in order",
-            "schedule": getattr(parts.config.schedule, name, ""), "next_run": format_instant(parts.next_runs().get(name)),
+            "schedule": getattr(parts.config.schedule, name, ""), "next_run": format_instant(next_runs.get(name)),
             "last_run": None if last is None else format_instant(last.started_at),
             "last_outcome": None if last is None else last.outcome, "running": parts.runner.is_active(name),
-        })  # fmt: skip
+        }
+        for name, last in last_runs.items()
+    ]  # fmt: skip
     return {"jobs": shown, "paused": parts.runner.paused}
+
+
+def _last_runs(stores: Stores) -> dict[str, Run | None]:
+    return {name: stores.ledger.last_run(name) for name in RUNNABLE}
 
 
 async def run_job(parts: Parts, params: RunJobParams, progress: Callable[[dict[str, Any]], None] | None = None) -> Ran:
     """Run a job by hand; it is never held back by a pause, a cooldown or a minimum gap."""
     if params.at is not None and not params.dry_run:
         raise Invalid("`at` is only for a dry run.", hint=f"dreamctl run {params.name} --dry-run --at ...", field="at")
-    checked = validated(DecayParams, params.params) if params.name == "decay" else validated(Empty, params.params)
-    if params.scope != "*" and params.name != "decay":
+    model = DecayParams if params.name == "decay" else Empty
+    checked = validated("run_job", model, params.params, within="params")
+    if params.scope != EVERY_SCOPE and params.name != "decay":
         raise Invalid("`scope` is only for decay.", hint=f"dreamctl run {params.name}", field="scope")
     run = await parts.runner.run(
         params.name, trigger="manual", dry_run=params.dry_run, wait=params.wait, at=params.at, scope=read_scope(params.scope),
         parameters=checked.model_dump(exclude_none=True), listener=progress,
     )  # fmt: skip
     steps = await parts.lane.run(parts.stores.ledger.steps_of, run.id)
-    shape = shapes.run(run)
     return {
         "run_id": run.id, "job": run.job, "dry_run": run.dry_run, "outcome": run.outcome, "reason": run.reason,
-        "counts": run.counts, "examples": run.examples, "took_s": shape["took_s"], "steps": [shapes.run(step) for step in steps],
+        "counts": run.counts, "examples": run.examples, "took_s": shapes.took(run),
+        "steps": [shapes.run(step) for step in steps],
     }  # fmt: skip
 
 
@@ -149,8 +156,15 @@ async def runs(parts: Parts, params: RunsParams) -> Runs:
 
 async def undo(parts: Parts, params: UndoParams) -> UndoneShape:
     """Take back what a run changed, except what was changed since."""
+    gone = await parts.lane.run(_gone, parts.stores)
     run, restored, left = await parts.runner.undo(params.run_id)
+    back = gone & set(restored) - await parts.lane.run(_gone, parts.stores)
+    parts.meter.count_restored(len(back))
     return {"run_id": run.id, "restored": restored, "left": left}
+
+
+def _gone(stores: Stores) -> set[str]:
+    return {row.id for row in stores.catalogue.gone()}
 
 
 async def pause_jobs(parts: Parts, params: Empty) -> Paused:

@@ -1,29 +1,27 @@
-"""Methods that write memories: remember, update, forget and what takes them back."""
+"""Methods that write one memory: remember, update, revert and its marks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NotRequired, TypedDict
+from functools import partial
+from typing import Any, Final, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from daemon import problem, shapes
+from daemon import shapes
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape
-from daemon.wire import Cleared, Id, Instant, Method, Sensitivity, Share, Source, Tier, Type, validated
-from storage import forget as forgetting
-from storage.errors import Conflict, DreamdError, Invalid, NotFound
-from storage.graph import visible
+from daemon.wire import Id, Instant, Method, Sensitivity, Share, Source, Tier, Type, Writing
+from storage.errors import Conflict, NotFound
 from storage.memories import Vectors
-from storage.model import Memory
+from storage.model import SENSITIVITIES, Version, cleared
 from storage.remember import NeedsVectors, Write, Writer, Written
 
-MAX_ITEMS: Final = 10_000
-SLICE: Final = 32  # items embedded and stored in one go
 TRIES: Final = 3  # a write that meets another writer looks again so often
 
 
-class Fields(Cleared):
+class Fields(Writing):
     """What a memory may be given; what is absent keeps its value or takes its default."""
 
     content: str | None = Field(default=None, description="The text to remember, at most 256 KiB.")
@@ -50,11 +48,13 @@ class Fields(Cleared):
     expires_at: Instant | None = Field(default=None, description="When it stops being true.")
     pinned: bool | None = Field(default=None, description="Never decays, never demoted.")
     scope: str | None = Field(default=None, description="Where it belongs, such as alice/coder; default `default`.")
-    request_id: str | None = Field(default=None, max_length=128, description="Makes a retry safe for 24 hours.")
 
     def given(self) -> dict[str, Any]:
         """The fields that were given."""
-        return {name: getattr(self, name) for name in self.model_fields_set - {"clearance", "request_id", "if_version"}}
+        return {name: getattr(self, name) for name in self.model_fields_set - _NO_FIELDS}
+
+
+_NO_FIELDS: Final = {*Writing.model_fields, "if_version"}
 
 
 class RememberParams(Fields):
@@ -76,30 +76,10 @@ class UpdateParams(Fields):
     )
 
 
-class RememberManyParams(Cleared):
-    """Many memories; a bad one never stops the rest."""
-
-    items: list[dict[str, Any]] = Field(max_length=MAX_ITEMS, description="Each as the params of `remember`.")
-    request_id: str | None = Field(default=None, max_length=128)
-
-
-class ForgetParams(Cleared):
-    """What to forget."""
-
-    id: Id | None = None
-    ids: list[Id] | None = Field(default=None, max_length=MAX_ITEMS)
-    hard: bool = Field(
-        default=False, description="Erase everywhere at once instead of moving to the bin; cannot be taken back."
-    )
-    superseded_by: Id | None = Field(default=None, description="The live memory that takes its place; history is kept.")
-    request_id: str | None = Field(default=None, max_length=128)
-
-
-class IdParams(Cleared):
+class IdParams(Writing):
     """One memory."""
 
     id: Id
-    request_id: str | None = Field(default=None, max_length=128)
 
 
 class RevertParams(IdParams):
@@ -131,135 +111,89 @@ class Remembered(TypedDict):
     redactions: dict[str, int]
 
 
-class RememberedMany(TypedDict):
-    """A result or a problem for each item, in their order."""
-
-    results: list[dict[str, Any]]
-    created: int
-    failed: int
-
-
-class ForgottenShape(TypedDict):
-    """The ids that were forgotten and those that do not exist; `snapshots` that still hold what was erased hard."""
-
-    forgotten: list[str]
-    missing: list[str]
-
-
 Commit = Callable[[Writer, Write, Vectors | None, float], Written]
 
 
 async def remember(parts: Parts, params: RememberParams) -> Remembered:
     """Keep one memory."""
-    new_id = parts.clock.new_id()
-    return _remembered(parts, await _write(parts, params.given(), params.clearance, _remember_as(new_id)))
+    commit = partial(Writer.remember, new_id=parts.clock.new_id())
+    return remembered(parts, *await _write(parts, params.given(), params.clearance, commit))
 
 
 async def update(parts: Parts, params: UpdateParams) -> MemoryShape:
     """Edit one memory."""
     given = params.given()
-    memory = given.pop("id")
-    await parts.lane.run(visible, parts.stores, memory, params.clearance)
-
-    def commit(writer: Writer, write: Write, vectors: Vectors | None, now: float) -> Written:
-        return writer.update(memory, write, vectors, now, if_version=params.if_version)
-
-    written = await _write(parts, given, params.clearance, commit)
-    return shapes.memory(await parts.lane.run(parts.stores.memories.read_one, written.memory.id))
-
-
-async def remember_many(parts: Parts, params: RememberManyParams) -> RememberedMany:
-    """Keep many memories, a slice at a time; each item has its own result or problem."""
-    results: list[dict[str, Any]] = []
-    for start in range(0, len(params.items), SLICE):
-        results += await _slice(parts, params.items[start : start + SLICE], params.clearance)
-    failed = sum("kind" in result for result in results)
-    return {"results": results, "created": sum(result.get("created", False) for result in results), "failed": failed}
-
-
-async def forget(parts: Parts, params: ForgetParams) -> ForgottenShape:
-    """Move memories to the bin, or erase them."""
-    ids = params.ids if params.ids is not None else [params.id] if params.id is not None else None
-    if ids is None or (params.ids is not None and params.id is not None):
-        raise Invalid("Give either `id` or `ids`.", hint="dreamctl forget ID", field="id")
-
-    def do() -> forgetting.Forgotten:
-        return forgetting.forget(
-            parts.stores, ids, parts.clock.now(), params.clearance, hard=params.hard, superseded_by=params.superseded_by
-        )
-
-    done = await parts.lane.run(do)
-    reason = "hard" if params.hard else "superseded" if params.superseded_by else "request"
-    parts.counts.add(parts.counts.forgotten, {reason: len(done.forgotten)})
-    _wrote(parts)
-    return {"forgotten": done.forgotten, "missing": done.missing}
-
-
-async def restore(parts: Parts, params: IdParams) -> MemoryShape:
-    """Bring a memory back out of the bin."""
-    row = await parts.lane.run(forgetting.restore, parts.stores, params.id, params.clearance)
-    parts.counts.restored += 1
-    _wrote(parts)
-    return shapes.memory(await parts.lane.run(parts.stores.memories.read_one, row.id))
+    return await _edit(parts, given.pop("id"), given, params.clearance, if_version=params.if_version)
 
 
 async def revert(parts: Parts, params: RevertParams) -> MemoryShape:
-    """Edit a memory back to what a former version said."""
-    await parts.lane.run(visible, parts.stores, params.id, params.clearance)
-    versions = await parts.lane.run(parts.stores.records.versions, params.id)
-    version = next((one for one in versions if one.number == params.version), None)
-    if version is None:
-        raise NotFound(
-            f"Memory {params.id!r} has no former version {params.version}.", hint=f"dreamctl history {params.id}"
-        )
+    """Edit a memory back to what a former version said; it is never less sensitive than that version was."""
+    version, sensitivity = await parts.lane.run(_former, parts, params)
     given = {
-        "content": version.content,
-        "context": version.context,
-        "type": version.type,
-        "tags": list(version.tags),
-        "metadata": version.metadata,
-    }
+        "content": version.content, "context": version.context, "type": version.type, "tags": list(version.tags),
+        "metadata": version.metadata, "sensitivity": max(version.sensitivity, sensitivity, key=SENSITIVITIES.index),
+    }  # fmt: skip
+    return await _edit(parts, params.id, given, params.clearance)
 
-    def commit(writer: Writer, write: Write, vectors: Vectors | None, now: float) -> Written:
-        return writer.update(params.id, write, vectors, now)
 
-    written = await _write(parts, given, params.clearance, commit)
-    return shapes.memory(await parts.lane.run(parts.stores.memories.read_one, written.memory.id))
+def _former(parts: Parts, params: RevertParams) -> tuple[Version, str]:
+    """The version that is meant, and how sensitive the memory is now. Called in the lane."""
+    row = parts.stores.memories.live(params.id, params.clearance)
+    for version in parts.stores.records.versions(row.id):
+        if version.number == params.version and cleared(version.sensitivity, params.clearance):
+            return version, row.sensitivity
+    raise NotFound(
+        f"Memory {params.id!r} has no former version {params.version}.", hint=f"dreamctl history {params.id}"
+    )
 
 
 async def pin(parts: Parts, params: IdParams) -> MemoryShape:
     """Protect a memory from decay and demotion."""
-    return await _set(parts, params, {"pinned": True})
+    return await _mark(parts, params, {"pinned": True})
 
 
 async def unpin(parts: Parts, params: IdParams) -> MemoryShape:
     """Let a memory fade again."""
-    return await _set(parts, params, {"pinned": False})
+    return await _mark(parts, params, {"pinned": False})
 
 
 async def set_emotion(parts: Parts, params: EmotionParams) -> MemoryShape:
     """Say how strongly a memory is felt."""
-    return await _set(parts, params, {"emotion": params.emotion})
+    return await _mark(parts, params, {"emotion": params.emotion})
 
 
 async def set_tier(parts: Parts, params: TierParams) -> MemoryShape:
     """Say how long a memory is kept."""
-    return await _set(parts, params, {"tier": params.tier})
+    return await _mark(parts, params, {"tier": params.tier})
 
 
-async def _set(parts: Parts, params: IdParams, given: dict[str, Any]) -> MemoryShape:
+async def _mark(parts: Parts, params: IdParams, mark: dict[str, Any]) -> MemoryShape:
+    """Set a field that is no text: neither gate nor embedder has a say in it."""
+    write = Write(mark, {}, params.clearance)
+    written = await parts.lane.run(parts.stores.writer.update, params.id, write, None, parts.clock.now())
+    return shapes.memory(written.memory)
+
+
+async def _edit(
+    parts: Parts, memory: str, given: Mapping[str, Any], clearance: str, *, if_version: int | None = None
+) -> MemoryShape:
     def commit(writer: Writer, write: Write, vectors: Vectors | None, now: float) -> Written:
-        return writer.update(params.id, write, vectors, now)
+        return writer.update(memory, write, vectors, now, if_version=if_version)
 
-    await _write(parts, given, params.clearance, commit)
-    return shapes.memory(await parts.lane.run(parts.stores.memories.read_one, params.id))
+    written, _ = await _write(parts, given, clearance, commit, memory)
+    return shapes.memory(written.memory)
 
 
-async def _write(parts: Parts, given: Mapping[str, Any], clearance: str, commit: Commit) -> Written:
-    """Through the gate, then through the embedder where needed, then into the store."""
+async def _write(
+    parts: Parts, given: Mapping[str, Any], clearance: str, commit: Commit, memory: str | None = None
+) -> tuple[Written, Mapping[str, int]]:
+    """Through the gate, then through the embedder where needed, then into the store; `memory` is the one to edit.
+
+    Returns what was done, and what was masked on the way.
+    """
     admitted = await parts.embedding.run(parts.gate.admit, given)
     write = Write(admitted.fields, admitted.redactions, clearance)
-    text = await parts.lane.run(parts.stores.writer.text_to_embed, write)
+    text = await parts.lane.run(parts.stores.writer.text_to_embed, write, memory)
     for _ in range(TRIES):
         vectors = None if text is None else (await parts.embedding.run(parts.gate.vectors, [text]))[0]
         try:
@@ -267,99 +201,26 @@ async def _write(parts: Parts, given: Mapping[str, Any], clearance: str, commit:
         except NeedsVectors as wanted:
             text = wanted.text
             continue
-        await _acknowledge(parts)
-        parts.counts.add(parts.counts.redactions, admitted.redactions)
-        return written
+        parts.meter.count_redactions(admitted.redactions)
+        return written, admitted.redactions
     raise Conflict("The memory kept changing meanwhile.", hint="Send the request again.")
 
 
-async def _slice(parts: Parts, items: list[dict[str, Any]], clearance: str) -> list[dict[str, Any]]:
-    """Admit, embed and store a few items together."""
-    results: list[dict[str, Any]] = [{} for _ in items]
-    writes: dict[int, Write] = {}
-    for number, item in enumerate(items):
-        try:
-            params = validated(RememberParams, {"clearance": clearance, **item})
-            admitted = await parts.embedding.run(parts.gate.admit, params.given())
-        except DreamdError as error:
-            results[number] = problem.document(error)
-        else:
-            writes[number] = Write(admitted.fields, admitted.redactions, params.clearance)
-    texts = await parts.lane.run(
-        lambda: {number: parts.stores.writer.text_to_embed(write) for number, write in writes.items()}
-    )
-    wanted = {number: text for number, text in texts.items() if text is not None}
-    vectors = (
-        dict(zip(wanted, await parts.embedding.run(parts.gate.vectors, list(wanted.values())), strict=True))
-        if wanted
-        else {}
-    )
-    for number, outcome in (await parts.lane.run(_store_slice, parts, writes, vectors)).items():
-        results[number] = (
-            problem.document(outcome) if isinstance(outcome, DreamdError) else dict(_remembered(parts, outcome))
-        )
-        if isinstance(outcome, Written):
-            parts.counts.add(parts.counts.redactions, writes[number].redactions)
-    await _acknowledge(parts)
-    return results
-
-
-def _store_slice(
-    parts: Parts, writes: Mapping[int, Write], vectors: Mapping[int, Vectors]
-) -> dict[int, Written | DreamdError]:
-    """Store the items of a slice one by one, in the lane."""
-    outcomes: dict[int, Written | DreamdError] = {}
-    for number, write in writes.items():
-        try:
-            commit = _remember_as(parts.clock.new_id())
-            outcomes[number] = commit(parts.stores.writer, write, vectors.get(number), parts.clock.now())
-        except DreamdError as error:
-            outcomes[number] = error
-        except NeedsVectors:
-            outcomes[number] = Conflict("The memory changed meanwhile.", hint="Send this item again.")
-    return outcomes
-
-
-def _remember_as(new_id: str) -> Commit:
-    def commit(writer: Writer, write: Write, vectors: Vectors | None, now: float) -> Written:
-        return writer.remember(write, vectors, now, new_id)
-
-    return commit
-
-
-async def _acknowledge(parts: Parts) -> None:
-    """In the engine's log a write survives a kill of the process; `durability = "power"` waits for the disk as well."""
-    if parts.config.storage.durability == "power":
-        await parts.lane.run(parts.stores.engine.flush)
-    _wrote(parts)
-
-
-def _wrote(parts: Parts) -> None:
-    parts.counts.last_write_at = parts.clock.now()
-
-
-def _remembered(parts: Parts, written: Written) -> Remembered:
-    memory: Memory = written.memory
-    if written.restored:
-        parts.counts.restored += 1
+def remembered(parts: Parts, written: Written, redactions: Mapping[str, int]) -> Remembered:
+    """The answer to a `remember`, and its count where the memory came back."""
+    memory = written.memory
     result: Remembered = {
         "id": memory.id, "created": written.created, "version": memory.version, "sensitivity": memory.sensitivity,
-        "redactions": memory.redactions,
+        "redactions": dict(redactions),
     }  # fmt: skip
-    return {**result, "restored": True} if written.restored else result
+    if not written.restored:
+        return result
+    parts.meter.count_restored(1)
+    return {**result, "restored": True}
 
 
 METHODS: Final = (
     Method("remember", "write", RememberParams, Remembered, remember, True, "Remember a text.", ("content",)),
-    Method(
-        "remember_many",
-        "write",
-        RememberManyParams,
-        RememberedMany,
-        remember_many,
-        True,
-        "Remember many texts; a bad one never stops the rest.",
-    ),
     Method(
         "update",
         "write",
@@ -370,17 +231,6 @@ METHODS: Final = (
         "Edit a memory; what is not given stays.",
         ("id", "content"),
     ),
-    Method(
-        "forget",
-        "write",
-        ForgetParams,
-        ForgottenShape,
-        forget,
-        True,
-        "Move memories to the bin, or erase them with --hard.",
-        ("ids",),
-    ),
-    Method("restore", "write", IdParams, MemoryShape, restore, True, "Bring a memory back out of the bin.", ("id",)),
     Method(
         "revert",
         "write",

@@ -149,7 +149,13 @@ def environment(socket: Path | str, **more: str) -> dict[str, str]:
 def dreamctl(socket: Path | str, *words: str, stdin: bytes = b"", **more: str) -> Done:
     """Run the real command line with its output in pipes."""
     ended = subprocess.run(
-        command(*words), cwd=ROOT, env=environment(socket, **more), input=stdin, capture_output=True, timeout=PATIENCE
+        command(*words),
+        cwd=ROOT,
+        env=environment(socket, **more),
+        input=stdin,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
     return Done(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 

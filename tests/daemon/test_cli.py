@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from daemon import __version__, verbs
+from daemon import __version__
 from daemon.terminal import columns
+from tests.daemon.answers import HEALTH, HIT, ID, MEMORY, REMEMBERED, RUN
 from tests.daemon.scripted import (
     ROOT,
     Problem,
@@ -30,34 +29,6 @@ from tests.daemon.scripted import (
 )
 from tests.daemon.serving import PATIENCE
 
-ID = "3f2a9c1e-7b1f-4c3a-9a52-0c5b5ad2c001"
-MEMORY: dict[str, Any] = {
-    "id": ID, "content": "Ada is allergic to nuts", "author": "", "scope": "default", "session": "", "type": "semantic",
-    "subtype": "", "tags": ["food"], "entities": [], "metadata": {"trip": 1}, "tier": "short", "heat": "warm", "pinned": False,
-    "emotion": 0.5, "importance": 0.5, "confidence": 1.0, "source": "stated", "provenance": "direct",
-    "sensitivity": "personal", "source_turns": [], "redactions": {}, "version": 1, "change_summary": "", "state": "live",
-    "created_at": "2020-01-01T00:00:00Z", "updated_at": "2020-01-01T00:00:00Z", "event_at": None, "accessed_at": None,
-    "access_count": 0, "expires_at": None, "invalid_at": None, "superseded_by": None, "forgotten_at": None,
-    "forgotten_reason": "", "content_hash": "c0ffee",
-}  # fmt: skip
-HIT = MEMORY | {"score": 0.8349}
-REMEMBERED = {"id": ID, "created": True, "version": 1, "sensitivity": "personal", "redactions": {}}
-RUN: dict[str, Any] = {
-    "run_id": "run-1", "job": "dream", "trigger": "schedule", "dry_run": False, "outcome": "changed", "reason": None,
-    "counts": {"linked": 3, "settled": 0}, "examples": [{"id": "m1", "reason": "near m2"}],
-    "started_at": "2020-01-01T00:00:00Z", "ended_at": "2020-01-01T00:00:01Z", "took_s": 0.812, "late_by_s": None,
-    "cost_usd": 0.0, "seed": 1, "parent": None, "undo_of": None, "undone_by": None,
-}  # fmt: skip
-RAN = {name: RUN[name] for name in ("run_id", "job", "dry_run", "outcome", "reason", "counts", "examples", "took_s")}
-HEALTH: dict[str, Any] = {
-    "status": "ok", "reasons": [], "version": "0.1.0", "pid": 12, "uptime_s": 3700.2, "memories": 3, "bin": 1, "edges": 5,
-    "engine": "qdrant-edge", "embedder": "use", "socket": "/run/dreamd.sock", "state_dir": "/var/lib/dreamd",
-    "paused": False, "running": None, "last_night": None, "last_night_outcome": None,
-}  # fmt: skip
-JOB = {
-    "name": "night", "about": "all of a night in order", "schedule": "30 3 * * *", "next_run": "2020-01-02T03:30:00Z",
-    "last_run": None, "last_outcome": None, "running": True,
-}  # fmt: skip
 CONFLICT = Problem("conflict", 409, "dream is under way already as run r-1.", "dreamctl runs")
 
 
@@ -94,13 +65,18 @@ def test_a_verb_sends_its_params_and_shows_the_result(server: Scripted) -> None:
         (["run", "dream", "--dry-run"], ("run_job", {"name": "dream", "dry_run": True})),
         (["night"], ("run_job", {"name": "night"})),
         (["night", "--no-wait"], ("run_job", {"name": "night", "wait": False})),
-        (["run-job", "decay", "--param", "only=expired"], ("run_job", {"name": "decay", "params": {"only": "expired"}})),
+        (
+            ["run-job", "decay", "--param", "only=expired"],
+            ("run_job", {"name": "decay", "params": {"only": "expired"}}),
+        ),
         (["graph-stats"], ("graph_stats", {})),
         (["recall_multi", "a", "b"], ("recall_multi", {"queries": ["a", "b"]})),
     ],
 )
-def test_verbs_may_be_shortened_and_spelt_with_dashes(server: Scripted, words: list[str], call: tuple[str, Any]) -> None:
-    server.answers = {"run_job": RAN | {"steps": []}, "recall_multi": {"hits": []}, "graph_stats": {"nodes": 0}}
+def test_verbs_may_be_shortened_and_spelt_with_dashes(
+    server: Scripted, words: list[str], call: tuple[str, Any]
+) -> None:
+    server.answers = {"run_job": RUN, "recall_multi": {"hits": []}, "graph_stats": {"nodes": 0}}
 
     assert dreamctl(server.path, *words).code == 0
     assert server.calls == [call]
@@ -124,7 +100,7 @@ def test_text_from_standard_input_arrives_whole(server: Scripted) -> None:
 def test_words_in_utf_8_arrive_whole_in_a_locale_that_has_none(server: Scripted) -> None:
     server.answers["recall"] = {"hits": [HIT | {"content": "我对坚果过敏 ☕"}], "took_ms": 1.0}
 
-    done = dreamctl(server.path, "recall", "我可以吃坚果吗?", LC_ALL="C")
+    done = dreamctl(server.path, "recall", "我可以吃坚果吗?", LC_ALL="C", PYTHONIOENCODING="ascii")
 
     assert server.calls == [("recall", {"query": "我可以吃坚果吗?"})]
     assert "我对坚果过敏 ☕" in done.out
@@ -168,7 +144,9 @@ def test_a_file_is_sent_in_batches_and_their_results_are_one(server: Scripted, t
     done = dreamctl(server.path, "remember_many", str(file), "--request-id", "once", "--json")
 
     assert [len(params["items"]) for _, params in server.calls] == [1_000, 1_000, 300]
-    assert [item for _, params in server.calls for item in params["items"]] == [json.loads(line) for line in lines(2_300).splitlines()]
+    assert [item for _, params in server.calls for item in params["items"]] == [
+        json.loads(line) for line in lines(2_300).splitlines()
+    ]
     assert server.keys == ["once", "once/1", "once/2"]
     assert (done.json["created"], len(done.json["results"])) == (2_300, 2_300)
 
@@ -264,7 +242,9 @@ def test_the_socket_flag_goes_before_the_environment(server: Scripted, tmp_path:
         (["--jsno"], "Did you mean --json?"),
     ],
 )
-def test_a_wrong_command_line_is_a_usage_error_and_nothing_is_sent(server: Scripted, words: list[str], said: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error_and_nothing_is_sent(
+    server: Scripted, words: list[str], said: str
+) -> None:
     done = dreamctl(server.path, *words)
 
     assert (done.code, done.out) == (2, "")
@@ -273,7 +253,7 @@ def test_a_wrong_command_line_is_a_usage_error_and_nothing_is_sent(server: Scrip
 
 
 def test_a_wait_that_is_too_long_ends(server: Scripted) -> None:
-    server.answers["run_job"] = Progress([RAN | {"steps": []}])
+    server.answers["run_job"] = Progress([RUN])
     server.hold.clear()
 
     done = dreamctl(server.path, "night", "--timeout", "0.2")
@@ -283,7 +263,7 @@ def test_a_wait_that_is_too_long_ends(server: Scripted) -> None:
 
 
 def test_an_interrupt_exits_as_shells_have_it_and_says_that_the_daemon_goes_on(server: Scripted) -> None:
-    server.answers["run_job"] = Progress([{"progress": {"job": "dream", "done": 1, "total": 2}}, RAN])
+    server.answers["run_job"] = Progress([{"progress": {"job": "dream", "done": 1, "total": 2}}, RUN])
     server.hold.clear()
     process = subprocess.Popen(command("night"), cwd=ROOT, env=environment(server.path), stderr=subprocess.PIPE)
     assert server.waits.wait(PATIENCE)
@@ -314,100 +294,6 @@ def test_a_reader_who_has_seen_enough_is_no_error(server: Scripted, words: list[
 # What is shown
 
 
-def test_recall_shows_rank_score_text_id_age_and_tags(server: Scripted) -> None:
-    server.answers["recall"] = {"hits": [HIT, HIT | {"id": "m2", "author": "Ada", "pinned": True, "score": 0.1}], "took_ms": 1.0}
-
-    out = dreamctl(server.path, "recall", "nuts").out.splitlines()
-
-    assert out[0] == " 1   0.83  Ada is allergic to nuts"
-    assert re.fullmatch(rf" {{11}}{ID}  \d+ y ago  #food", out[1])
-    assert out[2] == " 2   0.10  Ada: Ada is allergic to nuts"
-    assert re.fullmatch(r" {11}m2  \d+ y ago  pinned  #food", out[3])
-
-
-def test_explain_shows_the_terms_that_counted_on_one_line(server: Scripted) -> None:
-    why = {"cosine": 0.42, "bm25": 1.0, "spread": 0.0, "heat": -0.03, "final": 1.39, "path": "association via m7", "via": "m7"}
-    server.answers["recall"] = {"hits": [HIT | {"why": why}], "took_ms": 1.0, "degraded": "keyword-only"}
-
-    out = dreamctl(server.path, "recall", "nuts", "--explain").out.splitlines()
-
-    assert out[2].strip() == "cosine 0.42  bm25 1.00  heat -0.03  final 1.39  by association via m7"
-    assert out[3] == "Degraded: keyword-only. See: dreamctl health"
-
-
-SHOWN: list[tuple[list[str], str, dict[str, Any], list[str]]] = [
-    (["recall", "x"], "recall", {"hits": [], "took_ms": 1.0}, [r"Nothing found\."]),
-    (
-        ["list"], "list", {"memories": [MEMORY], "cursor": "next"},
-        [r"ID +AGE +TIER +CONTENT", rf"{ID}  \d+ y ago  short  Ada is allergic to nuts", r"More: the same with --cursor next"],
-    ),
-    (["list"], "list", {"memories": [], "cursor": None}, [r"No memories\."]),
-    (
-        ["get", "m1"], "get", MEMORY | {"context": "He said so.", "retention": 0.81},
-        ["Ada is allergic to nuts", "", rf"id +{ID}", "metadata +trip 1", r"created at +\d+ y ago, 2020-01-01T00:00:00Z", "context"],
-    ),
-    (
-        ["history", "m1"], "history",
-        {"versions": [{"version": 2, "content": "Ada likes nuts", "change_summary": "content", "replaced_at": "2020-01-01T00:00:00Z"}]},
-        [r"version 2, until \d+ y ago: content", "  Ada likes nuts"],
-    ),
-    (["history", "m1"], "history", {"versions": []}, [r"It was never edited\."]),
-    (
-        ["fading"], "fading",
-        {"memories": [{"id": "m1", "content": "Tea", "retention": 0.12, "forgotten_at": "2020-01-01T00:00:00Z", "saved_by": "a recall"}]},
-        [r" *\d+ y ago  Tea", r" +m1  retention 0\.12  saved by a recall"],
-    ),
-    (["fading"], "fading", {"memories": []}, [r"Nothing fades that soon\."]),
-    (["neighbors", "m1"], "neighbors", {"neighbors": [{"id": "m2", "weight": 2.0, "kind": "manual", "label": "", "content": "Tea"}]},
-     [r"ID +WEIGHT +KIND +LABEL +CONTENT", r"m2 +2 +manual +Tea"]),
-    (["neighbors", "m1"], "neighbors", {"neighbors": []}, [r"Nothing\."]),
-    (["tags"], "tags", {"tags": [{"tag": "food", "count": 3}]}, [r"TAG +COUNT", r"food +3"]),
-    (["stats"], "stats", {"total": 0, "by_tier": {"short": 2, "core": 1}, "avg_confidence": 0.98765}, [
-        r"total +0", r"by tier +short 2, core 1", r"avg confidence +0\.9877"]),
-    (
-        ["graph_stats"], "graph_stats", {"nodes": 2, "strongest": [{"a": "m1", "b": "m2", "weight": 2.5}]},
-        [r"nodes +2", "", "strongest", r"A +B +WEIGHT", r"m1 +m2 +2\.5"],
-    ),
-    (["remember", "x"], "remember", REMEMBERED | {"created": False, "restored": True, "redactions": {"card": 1}},
-     [f"Back from the bin: {ID}  personal", "Redacted: card 1"]),
-    (["remember", "x"], "remember", REMEMBERED | {"created": False}, [f"Known already: {ID}  personal"]),
-    (["forget", "a", "b"], "forget", {"forgotten": ["a"], "missing": ["b"]}, ["Forgotten: a", "Not there: b"]),
-    (
-        ["runs"], "runs", {"runs": [RUN, RUN | {"dry_run": True, "undone_by": "x", "took_s": None}]},
-        [r"RUN +JOB +STARTED +TOOK +OUTCOME +COUNTS", r"run-1 +dream +\d+ y ago +812 ms +changed +linked 3", r"run-1 .*changed \(dry run, undone\).*"],
-    ),
-    (["runs"], "runs", {"runs": []}, [r"Nothing has run yet\."]),
-    (
-        ["run", "dream"], "run_job", RAN | {"steps": []},
-        ["dream: changed in 812 ms", r"run +run-1", r"counts +linked 3", r"  m1  reason near m2", "Take it back: dreamctl undo run-1"],
-    ),
-    (
-        ["night"], "run_job", RAN | {"job": "night", "reason": "stopping", "steps": [RUN, RUN | {"job": "decay", "outcome": None}]},
-        ["night: changed in 812 ms", r"run +run-1", r"reason +stopping", r"STEP +OUTCOME +TOOK +COUNTS", r"dream +changed.*", r"decay +under way.*", ".*undo run-1"],
-    ),
-    (["jobs"], "jobs", {"jobs": [JOB], "paused": True}, [
-        r"JOB +SCHEDULE +NEXT +LAST +OUTCOME +ABOUT", r"night +30 3 \* \* \* +\d+ y ago +- +running +all of a night in order",
-        "Scheduled runs are held back.*resume_jobs"]),
-    (["undo", "r"], "undo", {"run_id": "run-2", "restored": ["a", "b"], "left": ["c"]}, [
-        r"Restored 2, left 1\.", "  left c, as it changed since or is gone", ".*undo run-2"]),
-    (["pause-jobs"], "pause_jobs", {"paused": True}, [r"paused +yes"]),
-    (["version"], "version", {"version": "0.1.0", "engine": "qdrant-edge"}, [r"version +0\.1\.0", r"engine +qdrant-edge"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("words", "method", "result", "expected"), SHOWN)
-def test_a_result_is_shown_to_be_read(
-    server: Scripted, words: list[str], method: str, result: dict[str, Any], expected: list[str]
-) -> None:
-    server.answers[method] = result
-
-    shown = dreamctl(server.path, *words).out.splitlines()
-
-    for pattern in expected:
-        assert any(re.fullmatch(pattern, line) for line in shown), (pattern, shown)
-    assert re.fullmatch(expected[0], shown[0])
-
-
 @pytest.mark.parametrize("words", [[], ["health"]])
 def test_alone_it_shows_how_the_daemon_is_and_what_to_do(server: Scripted, words: list[str]) -> None:
     reason = {"name": "store", "detail": "251 of 501 points are there.", "hint": "dreamctl restore_snapshot NAME"}
@@ -423,7 +309,7 @@ def test_alone_it_shows_how_the_daemon_is_and_what_to_do(server: Scripted, words
 
 
 def test_a_failed_run_exits_with_1(server: Scripted) -> None:
-    server.answers["run_job"] = RAN | {"outcome": "failed", "reason": "unavailable", "steps": []}
+    server.answers["run_job"] = RUN | {"outcome": "failed", "reason": "unavailable", "steps": []}
 
     done = dreamctl(server.path, "run", "dream")
 
@@ -451,7 +337,11 @@ def test_a_memory_cannot_command_the_terminal(server: Scripted) -> None:
 
 @pytest.mark.parametrize("width", [60, 79, 120])
 def test_no_line_is_wider_than_the_terminal(server: Scripted, width: int) -> None:
-    wide = MEMORY | {"id": "m1", "content": "我对坚果过敏，所以在每次晚餐上都要说明。" * 8 + "x" * 200, "tags": ["健康"]}
+    wide = MEMORY | {
+        "id": "m1",
+        "content": "我对坚果过敏，所以在每次晚餐上都要说明。" * 8 + "x" * 200,
+        "tags": ["健康"],
+    }
     server.answers["recall"] = {"hits": [wide | {"score": 1.0}], "took_ms": 1.0}
     server.answers["list"] = {"memories": [wide], "cursor": None}
     server.answers["get"] = wide
@@ -470,13 +360,13 @@ def test_colour_is_for_terminals_whose_owner_did_not_decline(server: Scripted) -
 
 def test_long_work_shows_how_far_it_is_only_to_a_person(server: Scripted) -> None:
     steps = [{"progress": {"job": "night", "run_id": "run-1", "done": done, "total": 500}} for done in (256, 500)]
-    server.answers["run_job"] = Progress([*steps, RAN | {"steps": []}])
+    server.answers["run_job"] = Progress([*steps, RUN])
 
     shown = dreamctl_on_terminal(server.path, "night", NO_COLOR="1")
     piped = dreamctl(server.path, "night", "--json")
 
     assert "\r\x1b[Knight: 256 of 500\r\x1b[Knight: 500 of 500\r\x1b[Kdream: changed" in shown
-    assert (piped.json, piped.err) == (RAN | {"steps": []}, "")
+    assert (piped.json, piped.err) == (RUN, "")
 
 
 # Without the daemon
@@ -492,6 +382,7 @@ def test_help_and_version_need_no_daemon(tmp_path: Path) -> None:
     assert (verb.code, verb.err) == (0, "")
     assert verb.out.startswith("usage: dreamctl recall QUERY [options]\n")
     assert dreamctl(tmp_path, "help", "recall").out == verb.out
+    assert dreamctl(tmp_path, "help", "completion").out == "usage: dreamctl completion bash|zsh|fish\n"
     assert dreamctl(tmp_path, "--version") == (0, f"dreamctl {__version__}\n", "")
 
 
@@ -506,11 +397,18 @@ print(*sorted(name for name in sys.modules if name.startswith("daemon.")), file=
 """
 
 
-@pytest.mark.parametrize("words", [["recall", "x"], ["recall", "x", "--json"], ["recal"], ["--help"], ["remember_many", "-"]])
+@pytest.mark.parametrize(
+    "words", [["recall", "x"], ["recall", "x", "--json"], ["recal"], ["--help"], ["remember_many", "-"]]
+)
 def test_it_imports_the_standard_library_and_its_own_thin_files(server: Scripted, words: list[str]) -> None:
     server.answers |= {"recall": {"hits": [HIT], "took_ms": 1.0}, "remember_many": many(0)}
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, *words], cwd=ROOT, env=environment(server.path), input=b"", capture_output=True, check=True
+        [sys.executable, "-c", PROBE, *words],
+        cwd=ROOT,
+        env=environment(server.path),
+        input=b"",
+        capture_output=True,
+        check=True,
     )
     imported, own = done.stderr.decode().splitlines()[-2:]
     thin = {"arguments", "cli", "client", "clock", "completion", "output", "reports", "terminal", "values", "verbs"}
@@ -519,55 +417,10 @@ def test_it_imports_the_standard_library_and_its_own_thin_files(server: Scripted
     assert {name.removeprefix("daemon.") for name in own.split()} <= thin
 
 
-def test_the_completion_is_sound_bash(tmp_path: Path) -> None:
-    script = dreamctl(tmp_path, "completion", "bash")
-    checked = subprocess.run(["bash", "-n"], input=script.out.encode(), capture_output=True, check=False)
-
-    assert script.code == 0
-    assert (checked.returncode, checked.stderr) == (0, b"")
-
-
-@pytest.mark.parametrize(
-    ("line", "offered", "withheld"),
-    [
-        ("dreamctl re", ["recall", "remember", "revert"], ["fading"]),
-        ("dreamctl --socket recall fa", ["fading"], ["recall"]),
-        ("dreamctl recall nuts --ex", ["--explain"], ["--no-explain"]),
-        ("dreamctl recall nuts --no-", ["--no-learn", "--no-pinned"], ["--no-explain"]),
-        ("dreamctl recall nuts --tier ", ["core", "long", "short"], ["--tier", "--explain"]),
-        ("dreamctl run ", ["dream", "night", "--dry-run"], ["recall"]),
-        ("dreamctl run-job d", ["dream", "decay"], ["night"]),
-        ("dreamctl night ", ["--dry-run"], ["dream"]),
-        ("dreamctl help fa", ["fading"], []),
-        ("dreamctl completion ", ["bash", "zsh", "fish"], ["recall"]),
-        ("dreamctl list --scope ", [], ["--scope"]),
-    ],
-)
-def test_bash_offers_what_may_follow(tmp_path: Path, line: str, offered: list[str], withheld: list[str]) -> None:
-    script = dreamctl(tmp_path, "completion", "bash").out
-    words = line.split(" ")
-    asked = f'COMP_WORDS=("$@"); COMP_CWORD={len(words) - 1}; _dreamctl; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    replied = subprocess.run(["bash", "-c", script + asked, "bash", *words], capture_output=True, text=True, check=True)
-
-    assert set(offered) <= set(replied.stdout.split())
-    assert set(withheld).isdisjoint(replied.stdout.split())
-
-
-def test_the_scripts_for_zsh_and_fish_name_every_verb(tmp_path: Path) -> None:
-    zsh, fish = (dreamctl(tmp_path, "completion", shell).out for shell in ("zsh", "fish"))
-
-    assert all(f"                {name}) words=" in zsh for name in verbs.load())
-    assert all(f"-a {name} -d '" in fish for name in verbs.load())
-    for shell, script in (("zsh", zsh), ("fish", fish)):
-        if found := shutil.which(shell):
-            checked = subprocess.run([found, "-n"], input=script.encode(), capture_output=True, check=False)
-            assert (checked.returncode, checked.stderr) == (0, b"")
-
-
 def test_it_runs_from_any_folder(server: Scripted, tmp_path: Path) -> None:
     env = environment(server.path, PYTHONPATH=str(ROOT))
 
     done = subprocess.run(command("version"), cwd=tmp_path, env=env, capture_output=True, check=False)
 
     assert done.returncode == 0
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []

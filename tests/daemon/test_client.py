@@ -114,12 +114,19 @@ def test_a_stream_raises_the_problem_it_ends_with(client: Client, to: int) -> No
 
 
 def test_a_stream_waits_longer_than_the_time_out_of_a_call() -> None:
-    with serving() as running, Client(running.path, timeout=0.05) as client:
-        with pytest.raises(CallError):
-            client.call("hold")
-        running.service.release.set()
+    with serving() as running, Client(running.path, timeout=0.1) as client:
+
+        def release_after_another_timed_out() -> None:
+            running.service.held.wait(PATIENCE)
+            with Client(running.path, timeout=0.2) as other, pytest.raises(CallError):
+                other.call("hold")
+            running.service.release.set()
+
+        thread = threading.Thread(target=release_after_another_timed_out)
+        thread.start()
 
         assert list(client.stream("hold")) == [{"held": True}]
+        thread.join()
 
 
 def test_a_stream_that_is_left_leaves_no_connection_and_other_calls_alone() -> None:
@@ -235,6 +242,10 @@ class Scripted:
         self.read_request(connection)
         connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
 
+    def answer_for_the_last_time(self, connection: socket.socket) -> None:
+        self.read_request(connection)
+        connection.sendall(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 11\r\n\r\n{"ok":true}')
+
     def read_and_die(self, connection: socket.socket) -> None:
         self.read_request(connection)
 
@@ -308,6 +319,14 @@ def test_a_call_that_the_daemon_never_read_to_its_end_is_repeated() -> None:
         assert client.call("remember", content="x" * 1_000_000) == {"ok": True}
 
     assert len(daemon.heads) == 1
+
+
+def test_a_daemon_that_ends_the_connection_with_its_answer_and_leaves_is_not_running() -> None:
+    with scripted(Scripted.answer_for_the_last_time) as (client, daemon):
+        assert client.call("health") == {"ok": True}
+        daemon.thread.join(PATIENCE)
+        with pytest.raises(NotRunning):
+            client.call("health")
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])

@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
+from structlog.testing import capture_logs
 
 from daemon.rpc import Limits
 from tests.daemon.serving import Running, Wire, serving, until
@@ -23,7 +25,7 @@ def test_row64_large_bodies_within_the_limit_are_served(wire: Wire, size: int) -
 def test_row64_a_body_of_exactly_the_limit_is_served_and_a_byte_more_is_not(wire: Wire) -> None:
     exact = b'{"t":"' + b"x" * (16 * MIB - 8) + b'"}'
 
-    assert wire.post("echo", exact).status == 200
+    assert len(wire.post("echo", exact).json["params"]["t"]) == 16 * MIB - 8
     assert wire.post("echo", exact + b" ").is_problem("too_large", 413)
 
 
@@ -91,6 +93,19 @@ def test_row65_half_a_body_is_dropped_in_time_and_told_why() -> None:
         assert running.service.observed == [("echo", "invalid")]
 
 
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_bug() -> None:
+    with serving() as running, capture_logs() as logs:
+        with Wire(running.path) as wire:
+            wire.send(b"POST /v1/echo HTTP/1.1\r\nHost:\r\nContent-Length: 100\r\n\r\n{")
+            assert until(lambda: running.server.connections == 1)
+        assert until(lambda: running.server.connections == 0)
+        with Wire(running.path) as other:
+            assert other.post("echo").status == 200
+
+        assert logs == []
+        assert running.service.observed == [("echo", "ok")]
+
+
 def test_row65_an_idle_connection_is_closed_without_a_word() -> None:
     with serving(Limits(idle_seconds=0.1)) as running, Wire(running.path) as used, Wire(running.path) as new:
         assert used.post("echo").status == 200
@@ -135,6 +150,16 @@ def test_row65_clients_that_are_stopped_mid_answer_stall_nobody_and_are_dropped(
         finally:
             stopped.kill()
             stopped.communicate()
+
+
+@pytest.mark.parametrize("size", [225_000, 250_000, 275_000])
+def test_row65_the_last_bytes_of_an_answer_count_as_unread_too(size: int) -> None:
+    """They lie in the process, where the kernel's buffer is full; an idle connection is closed, and would wait for them."""
+    with serving(Limits(write_seconds=0.1, idle_seconds=0.1)) as running, Wire(running.path) as wire:
+        wire.send(b"POST /v1/big HTTP/1.1\r\nHost:\r\nContent-Length: 16\r\n\r\n" + b'{"bytes":%d}' % size)
+
+        assert until(lambda: running.service.observed == [("big", "ok")])
+        assert until(lambda: running.server.connections == 0)
 
 
 def test_row65_a_reader_of_progress_that_stops_is_dropped_and_its_call_finished() -> None:
@@ -204,12 +229,31 @@ def test_row65_at_the_cap_a_call_in_progress_is_never_dropped() -> None:
     with serving(Limits(connections=2, patience_seconds=0.01)) as running, Wire(running.path) as busy:
         busy.send(b"POST /v1/hold HTTP/1.1\r\nHost:\r\n\r\n")
         assert running.service.held.wait(10)
-        for _ in range(20):
-            with Wire(running.path) as other:
-                assert other.post("echo").status == 200
+        others = [Wire(running.path) for _ in range(20)]
+        assert [other.post("echo").status for other in others] == [200] * 20
+        assert running.server.connections <= 2
         running.service.release.set()
 
         assert busy.read().json == {"held": True}
+        for other in others:
+            other.socket.close()
+
+
+def test_row65_at_the_cap_a_client_that_does_not_read_makes_room_and_keeps_no_memory() -> None:
+    with serving(Limits(connections=2, patience_seconds=0.01)) as running:
+        stalled = [Wire(running.path) for _ in range(2)]
+        for wire in stalled:
+            wire.send(b"POST /v1/big HTTP/1.1\r\nHost:\r\nContent-Length: 17\r\n\r\n" + b'{"bytes":5000000}')
+        with Wire(running.path) as other:
+            assert other.post("echo").status == 200
+
+        received = 0
+        with suppress(ConnectionError):
+            while chunk := stalled[0].socket.recv(65536):
+                received += len(chunk)
+        assert 0 < received < 5_000_000
+        for wire in stalled:
+            wire.socket.close()
 
 
 def test_a_call_is_finished_though_its_client_left() -> None:
@@ -241,6 +285,29 @@ def test_a_stop_ends_idle_connections_and_finishes_the_request_in_flight() -> No
 
         assert answer.json == {"held": True}
         assert answer.closes
+
+
+def test_a_stop_finishes_the_call_whose_client_left() -> None:
+    with serving() as running:
+        with Wire(running.path) as wire:
+            wire.send(b"POST /v1/hold HTTP/1.1\r\nHost:\r\n\r\n")
+            assert running.service.held.wait(10)
+        assert until(lambda: running.server.connections == 0)
+        stopping = threading.Thread(target=running.stop, args=(20.0,))
+        stopping.start()
+        assert until(lambda: _refuses(running))
+        running.service.release.set()
+        stopping.join()
+
+        assert running.service.finished == ["hold"]
+
+
+def _refuses(running: Running) -> bool:
+    try:
+        Wire(running.path).socket.close()
+    except ConnectionError:
+        return True
+    return False
 
 
 def test_a_stop_does_not_wait_beyond_its_grace_and_the_call_is_still_finished() -> None:

@@ -88,9 +88,10 @@ def test_a_lock_is_free_again_when_it_was_let_go(tmp_path: Path) -> None:
     assert (tmp_path / "lock").read_text() == ""
 
 
-def test_a_child_process_does_not_keep_the_lock(tmp_path: Path) -> None:
+def test_a_child_process_with_a_copy_of_the_file_does_not_keep_the_lock(tmp_path: Path) -> None:
     first = lock(tmp_path)
-    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], close_fds=False)
+    copy = first._descriptor
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], pass_fds=[copy])
     try:
         first.release()
 

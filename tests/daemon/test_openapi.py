@@ -44,7 +44,9 @@ def body(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_committed_document_is_what_the_methods_make() -> None:
-    assert openapi.FILE.read_text(encoding="utf-8") == openapi.text(), "stale: run `make openapi` and commit the outcome"
+    assert openapi.FILE.read_text(encoding="utf-8") == openapi.text(), (
+        "stale: run `make openapi` and commit the outcome"
+    )
 
 
 def test_it_is_an_openapi_3_1_document() -> None:
@@ -87,7 +89,9 @@ def test_every_reference_leads_to_a_schema_and_every_schema_is_referred_to() -> 
 
 def test_every_schema_says_what_it_takes() -> None:
     roots = [body(operation) for operation in OPERATIONS.values()]
-    roots += [operation["responses"]["200"]["content"]["application/json"]["schema"] for operation in OPERATIONS.values()]
+    roots += [
+        operation["responses"]["200"]["content"]["application/json"]["schema"] for operation in OPERATIONS.values()
+    ]
     roots += DOCUMENT["components"]["schemas"].values()
     known = {"object", "array", "string", "number", "integer", "boolean", "null"}
     every = [schema for root in roots for schema in schemas(root)]

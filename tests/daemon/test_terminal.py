@@ -62,7 +62,9 @@ def test_without_a_width_nothing_is_wrapped_or_cut() -> None:
 
 
 def test_the_columns_of_a_table_line_up_under_wide_characters() -> None:
-    lines = list(table(screen(40), ["NAME", ">N", "TEXT"], [["お茶", "1", "green"], ["tea", "1000", "x" * 90], ["한국", "", ""]]))
+    lines = list(
+        table(screen(40), ["NAME", ">N", "TEXT"], [["お茶", "1", "green"], ["tea", "1000", "x" * 90], ["한국", "", ""]])
+    )
 
     assert lines[0] == "NAME     N  TEXT"
     assert lines[1] == "お茶     1  green"

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from storage.edge import EdgeEngine
-from storage.fading import Awake
 from storage.forget import forget
 from storage.gate import Gate
 from storage.keywords import KeywordEncoder
@@ -15,7 +14,7 @@ from storage.model import Memory
 from storage.rank import Weights
 from storage.recall import Hit, Question
 from storage.redact import Redactor
-from storage.remember import NeedsVectors, Write, Written
+from storage.remember import Write, Written
 from storage.store import Stores, collections
 from storage.where import Where
 from tests.fakes import HashEmbedder, SettableClock
@@ -76,9 +75,18 @@ class Opened:
         vectors = None if text is None else self.gate.vectors([text])[0]
         return self.stores.writer.update(memory, write, vectors, self.now, if_version=if_version).memory
 
-    def recall(self, query: str, *, k: int = 5, where: dict[str, Any] | None = None, **options: Any) -> list[Hit]:
-        """Ask without teaching anything."""
-        question = Question(query, *self.gate.question(query))
+    def recall(
+        self,
+        query: str,
+        *,
+        k: int = 5,
+        where: dict[str, Any] | None = None,
+        keywords_alone: bool = False,
+        **options: Any,
+    ) -> list[Hit]:
+        """Ask without teaching anything; `keywords_alone` as while the embedder is away."""
+        dense, terms = self.gate.question(query)
+        question = Question(query, None if keywords_alone else dense, terms)
         asked = Where(now=self.now, **(where or {}))
         return self.stores.recaller.recall(question, asked, self.stores.awake, k=k, **options)
 
@@ -94,7 +102,3 @@ class Opened:
 
     def row(self, memory: str) -> Memory:
         return self.stores.memories.row(memory)
-
-
-ALWAYS = Awake()
-__all__ = ["ALWAYS", "NeedsVectors", "Opened"]

@@ -180,7 +180,7 @@ The Wi-Fi password is written on the router.
 password is base64-encoded
 passwords are hashed with argon2id
 password_file=/run/secrets/db
-pwd: /home/alice/src
+pwd: /srv/app/src
 Das Passwort ist falsch.
 密码是必填的
 the token is expired
@@ -218,7 +218,7 @@ ISBN 978-3-16-148410-0, EAN 4006381333931
 000-12-3456, 666-12-3456, 900-12-3456, 123-00-4567, 123-45-0000
 DE89370400440532013001 and XX89370400440532013000
 data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==
-/home/alice/projects/dreamd/storage/redact.py and C:\Users\alice\secret.txt
+/srv/app/projects/dreamd/storage/redact.py and C:\Users\alice\secret.txt
 https://example.com:8080/a@b?query=1&page=2
 http://localhost:3000?email=bob@example.com
 https://user@example.com/ and ssh://git@github.com:22/org/repo.git

@@ -1,0 +1,60 @@
+"""Asking a daemon in tests: for its refusals, for several things at once, with an embedder that can be watched or broken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from daemon.rpc import Caller
+from storage.errors import DreamdError
+from tests.fakes import HashEmbedder
+from tests.harness import Daemon
+
+
+def refused(daemon: Daemon, kind: str, method: str, /, **params: Any) -> DreamdError:
+    """The error of a call that must fail with this kind; every error tells what happened and what to do next."""
+    with pytest.raises(DreamdError) as caught:
+        daemon.call(method, **params)
+    error = caught.value
+    assert error.kind == kind, (error.kind, error.detail)
+    assert error.detail
+    assert error.hint
+    return error
+
+
+def at_once(daemon: Daemon, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """The results, or errors, of calls that are made in the same turn of the loop."""
+    assert daemon.app is not None
+    service = daemon.app.service
+
+    async def all_of_them() -> list[Any]:
+        waiting = [service.call(method, params, Caller(0, 0, "")) for method, params in calls]
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    return daemon.run(all_of_them())
+
+
+class WatchedEmbedder(HashEmbedder):
+    """Notes every text, and fails while `broken` or where a text holds `poison`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fingerprint = replace(self.fingerprint, provider="use")
+        self.texts: list[str] = []
+        self.broken = False
+        self.poison = ""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.texts += texts
+        if self.broken or (self.poison and any(self.poison in text for text in texts)):
+            raise RuntimeError("the model is broken")
+        return super().embed(texts)
+
+    def load(self, _provider: str, _model: str) -> WatchedEmbedder:
+        return self

@@ -1,0 +1,230 @@
+"""Decay on a real store: what goes, what a touch in the last moment saves, what the report says."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs import decay
+from jobs.context import BATCH, Context
+from storage.errors import DreamdError
+from storage.model import DAY
+from tests.harness import Daemon
+
+
+def fill(daemon: Daemon, count: int, **fields: object) -> list[str]:
+    items = [{"content": f"thing {fields.get('scope', '')} {number}", **fields} for number in range(count)]
+    return [result["id"] for result in daemon.call("remember_many", items=items)["results"]]
+
+
+def live(daemon: Daemon, scope: str = "*") -> set[str]:
+    return {memory["id"] for memory in daemon.call("list", scope=scope, limit=500)["memories"]}
+
+
+def context(daemon: Daemon, *, dry_run: bool = False, stopping=lambda: False) -> Context:
+    """A run of its own, so that a test can come between the plan and its application."""
+    parts = daemon.parts
+    return Context(
+        stores=parts.stores, lane=parts.lane, settings=parts.runner._settings, run_id=daemon.clock.new_id(),
+        now=daemon.clock.now(), rng=daemon.clock.rng(1), dry_run=dry_run, stopping=stopping,
+        progress=lambda done, total: None, learned=parts.learn.take,
+    )  # fmt: skip
+
+
+def test_a_dry_run_says_what_the_run_then_does_and_does_nothing(daemon: Daemon) -> None:
+    fill(daemon, 30)
+    daemon.beat(17)
+    expiring = daemon.remember("only for a day", expires_at="2020-01-01T00:00:00Z")
+    before = live(daemon)
+
+    dry = daemon.call("run_job", name="decay", dry_run=True)
+    assert live(daemon) == before
+    wet = daemon.call("run_job", name="decay")
+    assert dry["counts"] == wet["counts"]
+    assert dry["examples"] == wet["examples"]
+    assert wet["counts"] == {"expired": 1, "decayed": 10, "total": 31, "remaining": 20, "deferred": 20, "skipped": 0}
+    assert "20 more wait" in wet["reason"]
+    assert daemon.call("get", id=expiring)["forgotten_reason"] == "expired"
+
+
+def test_the_report_counts_what_the_store_holds(daemon: Daemon) -> None:
+    fill(daemon, 12, scope="a/x")
+    fill(daemon, 5, scope="b")
+    daemon.beat(17)
+
+    run = daemon.call("run_job", name="decay", scope="a")
+    assert run["counts"]["total"] == 12
+    assert run["counts"]["remaining"] == daemon.call("stats", scope="a")["total"] == 2
+    assert daemon.call("stats", scope="b")["total"] == 5
+
+
+def test_a_store_that_lost_a_memory_makes_the_run_fail(daemon: Daemon) -> None:
+    """The counts of a report come from the store; where it and the catalogue disagree, the run says so."""
+    lost, *_ = fill(daemon, 5)
+    daemon.beat(17)
+    point = daemon.in_lane(daemon.stores.catalogue.point, lost)
+    daemon.in_lane(daemon.stores.engine.delete, "memories", [point])
+
+    run = daemon.call("run_job", name="decay")
+    assert (run["outcome"], run["reason"]) == ("failed", "corrupt")
+
+
+def test_what_was_touched_between_plan_and_write_is_skipped(daemon: Daemon) -> None:
+    kept, gone, *_ = fill(daemon, 5)
+    daemon.beat(17)
+    ctx = context(daemon)
+    rows = ctx.read(lambda: list(ctx.stores.catalogue.rows()))
+    planned = decay.plan(rows, ctx.now, ctx.stores.awake, ctx.settings.retention, ceiling=0.05, moved={})
+    daemon.call("update", id=kept, tags=["touched"])
+
+    applied = ctx.apply(planned.decayed)
+    assert [change.memory for change in applied.skipped] == [kept]
+    assert daemon.call("get", id=kept)["state"] == "live"
+    assert daemon.call("get", id=gone)["state"] == "forgotten"
+
+
+def test_what_was_recalled_a_moment_ago_is_in_use_though_nothing_was_stored_yet(daemon: Daemon) -> None:
+    """Accesses wait in the buffer for up to a second; a memory must not go in that second."""
+    ids = fill(daemon, 5)
+    daemon.beat(17)
+    hits = {hit["id"] for hit in daemon.call("recall", query="thing 3", k=2)["hits"]}
+
+    run = daemon.call("run_job", name="decay")
+    assert run["counts"]["skipped"] == 2
+    assert live(daemon) == hits < set(ids)
+
+
+def test_an_access_saves_a_memory(daemon: Daemon) -> None:
+    fill(daemon, 3)
+    daemon.beat(10)
+    (saved,) = (hit["id"] for hit in daemon.call("recall", query="thing 1", k=1)["hits"])
+    daemon.call("run_job", name="hebbian")
+    daemon.beat(7)
+    daemon.call("run_job", name="decay")
+
+    assert live(daemon) == {saved}
+
+
+def test_weeks_awake_take_what_nobody_recalled_and_an_undo_brings_it_back_with_its_edges(daemon: Daemon) -> None:
+    ids = fill(daemon, 60)
+    kept = fill(daemon, 10, tier="long", scope="k") + fill(daemon, 10, pinned=True, scope="p")
+    daemon.call("connect", a=ids[0], b=ids[1], weight=10.0)
+    runs = []
+    for _ in range(45):
+        daemon.beat(1)
+        runs.append(daemon.call("run_job", name="decay"))
+    assert live(daemon) == set(kept)
+    assert daemon.call("recall", query="thing 1", scope="default")["hits"] == []
+    with pytest.raises(DreamdError):
+        daemon.call("connect", a=ids[0], b=ids[1])
+
+    for run in runs:
+        if run["outcome"] == "changed":
+            undone = daemon.call("undo", run_id=run["run_id"])
+            assert len(undone["restored"]) == run["counts"]["decayed"]
+            assert undone["left"] == []
+    assert live(daemon) == {*kept, *ids}
+    (neighbour,) = daemon.call("neighbors", id=ids[0])["neighbors"]
+    assert (neighbour["id"], neighbour["weight"]) == (ids[1], pytest.approx(10.0 * 0.95**45))
+
+
+def test_a_stale_memory_goes_once_and_comes_back_whole(daemon: Daemon) -> None:
+    """Three monthly runs: it leaves recall at the first, and the others find nothing to do."""
+    stale = daemon.remember("the password is a fish", tags=["Old"])
+    fresh = daemon.call("get", id=stale)
+    daemon.beat(17)
+    assert daemon.call("run_job", name="decay")["counts"]["decayed"] == 1
+    for _ in range(2):
+        daemon.beat(1)
+        assert daemon.call("run_job", name="decay")["outcome"] == "unchanged"
+    assert daemon.call("recall", query="password fish")["hits"] == []
+
+    back = daemon.call("restore", id=stale)
+    assert {name: value for name, value in back.items() if name not in ("retention", "context")} == {
+        name: value for name, value in fresh.items() if name not in ("retention", "context")
+    }
+    assert [hit["id"] for hit in daemon.call("recall", query="password fish")["hits"]] == [stale]
+
+
+def test_two_runs_at_one_instant_are_one(daemon: Daemon) -> None:
+    fill(daemon, 30)
+    daemon.beat(17)
+    daemon.call("run_job", name="decay")
+    after_one = live(daemon)
+
+    assert daemon.call("run_job", name="decay")["counts"]["decayed"] == 0
+    assert live(daemon) == after_one
+
+
+def test_the_ceiling_is_counted_from_the_journal_over_24_hours_at_every_level(daemon: Daemon) -> None:
+    fill(daemon, 150, scope="a/x")
+    fill(daemon, 150, scope="a/y")
+    daemon.beat(17)
+
+    def went() -> int:
+        return daemon.call("run_job", name="decay")["counts"]["decayed"]
+
+    assert went() == 15  # of 300 in `a`, though `a/x` and `a/y` could lose 10 each
+    daemon.beat(0.5)
+    assert went() == 0
+    daemon.beat(0.5)
+    assert went() == 14  # of 285
+
+
+def test_an_undone_move_gives_its_share_back(daemon: Daemon) -> None:
+    fill(daemon, 30)
+    daemon.beat(17)
+    first = daemon.call("run_job", name="decay")
+    assert daemon.call("run_job", name="decay")["counts"]["decayed"] == 0
+    daemon.call("undo", run_id=first["run_id"])
+
+    assert daemon.call("run_job", name="decay")["counts"]["decayed"] == 10
+
+
+def test_one_function_computes_retention_for_all_who_tell_it(daemon: Daemon) -> None:
+    memory = daemon.remember("fades", importance=0.6, emotion=0.2)
+    daemon.beat(20)
+    told = daemon.call("get", id=memory)["retention"]
+    (fading,) = daemon.call("fading", days=60)["memories"]
+    (example,) = daemon.call("run_job", name="decay", dry_run=True, params={"threshold": 1.0})["examples"]
+
+    assert told == pytest.approx(fading["retention"])
+    assert example["reason"] == f"retention {told:.3f}"
+
+
+def test_a_run_that_is_told_to_stop_ends_after_its_batch_and_moves_nothing_by_half(daemon: Daemon) -> None:
+    fill(daemon, 900)
+    daemon.beat(17)
+    asked = []
+
+    def stopping() -> bool:
+        asked.append(None)
+        return len(asked) > 1
+
+    ctx = context(daemon, stopping=stopping)
+    report = decay.run(ctx)
+    assert ctx.cut_short
+    assert report.counts["decayed"] == BATCH < 45
+    assert daemon.call("stats")["total"] == 900 - BATCH
+    assert daemon.in_lane(daemon.stores.engine.count, "bin") == BATCH
+
+    assert decay.run(context(daemon)).counts["decayed"] == 45 - BATCH
+
+
+def test_a_newborn_is_never_taken_even_by_the_highest_threshold(daemon: Daemon) -> None:
+    daemon.remember("just said", importance=0.0)
+    daemon.clock.advance(DAY - 60)
+    daemon.run(daemon.app.background.heartbeat())
+
+    assert daemon.call("run_job", name="decay", params={"threshold": 1.0})["counts"]["decayed"] == 0
+
+
+def test_expired_memories_alone_or_faded_ones_alone(daemon: Daemon) -> None:
+    fill(daemon, 3)
+    daemon.beat(17)
+    daemon.remember("over", expires_at="2020-01-01T00:00:00Z")
+
+    run = daemon.call("run_job", name="decay", params={"only": "expired"})
+    assert (run["counts"]["expired"], run["counts"]["decayed"]) == (1, 0)
+    assert [example["reason"] for example in run["examples"]] == ["expired"]
+    run = daemon.call("run_job", name="decay", params={"only": "decayed"})
+    assert (run["counts"]["expired"], run["counts"]["decayed"]) == (0, 3)

@@ -1,0 +1,280 @@
+"""The ledger: what outlives the memories, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.errors import Corrupt, Unavailable
+from storage.ledger import Ledger, Run
+
+NOW = 1_767_225_600.0
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+def ledger(path) -> Iterator[Ledger]:
+    ledger = Ledger(path)
+    yield ledger
+    ledger.close()
+
+
+def run(name: str, job: str = "decay", at: float = NOW, **fields: object) -> Run:
+    told = {
+        "id": name, "job": job, "parent": None, "trigger": "manual", "dry_run": False, "started_at": at, "ended_at": None,
+        "seed": 7, "late_by": None, "outcome": None, "reason": None, "counts": {}, "examples": [], "cost_micro_usd": 0,
+        "undo_of": None, "undone_by": None,
+    }  # fmt: skip
+    return Run(**told | fields)
+
+
+def end(ledger: Ledger, name: str, outcome: str = "changed") -> None:
+    ledger.end_run(name, NOW + 5, outcome, reason="why", counts={"decayed": 2}, examples=[{"id": "日本"}])
+
+
+@pytest.mark.parametrize("value", [0, 1.5, "text", [1, "a"], {"a": None}, False])
+def test_a_fact_comes_back_as_it_was_also_after_a_restart(ledger, path, value) -> None:
+    ledger.set_fact("key", "former")
+    ledger.set_fact("key", value)
+    other = Ledger(path)
+
+    assert ledger.fact("key") == value
+    assert other.fact("key") == value
+    other.set_fact("key", None)
+    assert ledger.fact("key") is None
+    other.close()
+
+
+def test_a_run_is_told_as_it_was_started_and_ended(ledger) -> None:
+    ledger.start_run(run("r", dry_run=True, late_by=3.5))
+    assert ledger.run("r") == run("r", dry_run=True, late_by=3.5)
+
+    end(ledger, "r")
+
+    told = ledger.run("r")
+    assert (told.ended_at, told.outcome, told.reason) == (NOW + 5, "changed", "why")
+    assert (told.counts, told.examples) == ({"decayed": 2}, [{"id": "日本"}])
+    assert ledger.run("other") is None
+
+
+def test_the_latest_runs_come_first_of_one_job_or_of_all(ledger) -> None:
+    for n, job in enumerate(["decay", "dream", "decay"]):
+        ledger.start_run(run(f"r{n}", job, NOW + n))
+
+    assert [one.id for one in ledger.runs()] == ["r2", "r1", "r0"]
+    assert [one.id for one in ledger.runs(job="decay", limit=1)] == ["r2"]
+
+
+def test_the_last_run_passes_over_dry_ones_and_other_outcomes(ledger) -> None:
+    for n, (outcome, dry) in enumerate([("changed", False), ("failed", False), ("changed", True)]):
+        ledger.start_run(run(f"r{n}", at=NOW + n, dry_run=dry))
+        end(ledger, f"r{n}", outcome)
+
+    assert ledger.last_run("decay").id == "r1"
+    assert ledger.last_run("decay", outcomes=("changed", "unchanged")).id == "r0"
+    assert ledger.last_run("dream") is None
+
+
+def test_a_night_tells_its_steps_in_order(ledger) -> None:
+    ledger.start_run(run("night", "night"))
+    ledger.start_run(run("b", "prune", NOW + 2, parent="night"))
+    ledger.start_run(run("a", "dream", NOW + 1, parent="night"))
+
+    assert [step.id for step in ledger.steps_of("night")] == ["a", "b"]
+
+
+def test_runs_that_a_crash_left_open_are_closed_as_cut_off(ledger) -> None:
+    ledger.start_run(run("open"))
+    ledger.start_run(run("done"))
+    end(ledger, "done")
+
+    assert ledger.cut_off_runs(NOW + 9) == ["open"]
+    told = ledger.run("open")
+    assert (told.outcome, told.reason, told.ended_at) == ("cancelled", "cut_off", NOW + 9)
+    assert ledger.run("done").outcome == "changed"
+    assert ledger.cut_off_runs(NOW + 10) == []
+
+
+def test_a_run_knows_what_undid_it(ledger) -> None:
+    ledger.start_run(run("r"))
+    ledger.mark_undone("r", "u")
+    assert ledger.run("r").undone_by == "u"
+    ledger.mark_undone("r", None)
+    assert ledger.run("r").undone_by is None
+
+
+def test_the_journal_tells_a_runs_changes_newest_first(ledger) -> None:
+    ledger.write_journal(
+        "r", NOW, [("patch", "m1", "a", {"heat": "warm"}, {"heat": "cold"}), ("erase", "m2", "a", None, None)]
+    )
+    ledger.write_journal("r", NOW + 1, [("edge", "e", "a", None, ["a", "b", "hebbian", 0.1 + 0.2, NOW, NOW, "ü"])])
+    ledger.write_journal("other", NOW, [("patch", "m1", "a", {}, {})])
+
+    entries = ledger.journal_of("r")
+
+    assert [entry.key for entry in entries] == ["e", "m2", "m1"]
+    assert entries[0].after == ["a", "b", "hebbian", 0.1 + 0.2, NOW, NOW, "ü"]
+    assert (entries[2].before, entries[2].after, entries[2].undone) == ({"heat": "warm"}, {"heat": "cold"}, False)
+
+
+def test_moves_are_counted_by_scope_until_they_are_taken_back(ledger) -> None:
+    ledger.write_journal("r", NOW, [("forget", f"m{n}", scope, {}, {}) for n, scope in enumerate("aab")])
+    ledger.write_journal("r", NOW, [("expire", "m9", "a", {}, {})])
+    ledger.write_journal("r", NOW - 100, [("forget", "old", "a", {}, {})])
+
+    assert ledger.moved_since(NOW - 100, "forget") == {"a": 2, "b": 1}
+    first = next(entry for entry in ledger.journal_of("r") if entry.key == "m0")
+    ledger.mark_entries([first.number], undone=True)
+    assert ledger.moved_since(NOW - 100, "forget") == {"a": 1, "b": 1}
+    ledger.mark_entries([first.number], undone=False)
+    assert ledger.moved_since(NOW - 100, "forget") == {"a": 2, "b": 1}
+
+
+def test_an_erased_image_leaves_no_bytes_in_the_file_or_its_log_and_its_entry_stays(ledger, path) -> None:
+    fields = {"metadata": {"city": "Ouagadougou"}}
+    edge = ["gone", "other", "manual", 2.0, NOW, NOW, "they met in Ouagadougou"]
+    images = [zlib.compress(json.dumps(pair, ensure_ascii=False).encode()) for pair in ([fields, fields], [None, edge])]
+    ledger.write_journal("r", NOW, [("patch", "gone", "a", fields, fields), ("patch", "kept", "a", {"n": 1}, {"n": 2})])
+    ledger.write_journal("r", NOW, [("edge", "e1", "a", None, edge), ("edge", "e2", "a", ["x", "y"], None)])
+    files = [path, path.with_name("state.db-wal")]
+    assert all(any(image in file.read_bytes() for file in files) for image in images)
+
+    ledger.erase_images({"gone"})
+
+    assert not any(image in file.read_bytes() for file in files for image in images)
+    told = {entry.key: (entry.before, entry.after) for entry in ledger.journal_of("r")}
+    assert told == {"gone": (None, None), "e1": (None, None), "kept": ({"n": 1}, {"n": 2}), "e2": (["x", "y"], None)}
+
+
+def test_what_is_past_its_time_is_let_go(ledger) -> None:
+    for at in (NOW, NOW + 10):
+        ledger.write_journal("r", at, [("patch", f"m{at}", "a", {}, {})])
+        ledger.start_run(run(f"r{at}", at=at))
+        ledger.keep_answer(f"q{at}", "remember", "digest", {}, at)
+
+    ledger.trim(images_before=NOW + 5, runs_before=NOW + 5, requests_before=NOW + 5)
+
+    assert len(ledger.journal_of("r")) == len(ledger.runs()) == 1
+    assert ledger.answer(f"q{NOW}", since=0) is None
+    assert ledger.answer(f"q{NOW + 10}", since=0) is not None
+
+
+def test_absences_come_oldest_first(ledger) -> None:
+    ledger.add_absence(NOW + 10, NOW + 20)
+    ledger.add_absence(NOW, NOW + 5)
+
+    assert ledger.absences() == [(NOW, NOW + 5), (NOW + 10, NOW + 20)]
+
+
+def test_an_answer_is_known_by_its_request_for_a_while(ledger) -> None:
+    ledger.keep_answer("q", "remember", "digest", {"id": "m", "created": True}, NOW)
+
+    kept = ledger.answer("q", since=NOW)
+    assert (kept.method, kept.params, kept.answer) == ("remember", "digest", {"id": "m", "created": True})
+    assert ledger.answer("q", since=NOW + 1) is None
+    assert ledger.answer("other", since=0) is None
+
+
+def test_a_transaction_is_whole_or_not_at_all_and_nests(ledger) -> None:
+    with pytest.raises(ZeroDivisionError), ledger.transaction():
+        ledger.set_fact("a", 1)
+        with ledger.transaction():
+            ledger.write_journal("r", NOW, [("patch", "m", "a", {}, {})])
+        raise ZeroDivisionError
+
+    assert ledger.fact("a") is None
+    assert ledger.journal_of("r") == []
+
+
+def test_a_commit_that_fails_leaves_no_transaction_that_swallows_what_follows(ledger, path) -> None:
+    ledger._db.executescript(
+        "PRAGMA foreign_keys = ON; CREATE TABLE parent (id INTEGER PRIMARY KEY);"
+        "CREATE TABLE child (parent INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED);"
+    )
+
+    with pytest.raises(Corrupt), ledger.transaction():
+        ledger._execute("INSERT INTO child VALUES (1)")
+    ledger.set_fact("later", True)
+    with ledger.transaction():
+        ledger.set_fact("latest", True)
+
+    reader = Ledger(path)
+    assert (reader.fact("later"), reader.fact("latest")) == (True, True)
+    reader.close()
+
+
+def test_threads_share_the_one_connection(ledger) -> None:
+    def count(name: str) -> None:
+        for n in range(50):
+            with ledger.transaction():
+                ledger.set_fact(name, (ledger.fact(name) or 0) + 1)
+                ledger.write_journal(name, NOW, [("patch", str(n), "a", {}, {})])
+
+    threads = [threading.Thread(target=count, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [(ledger.fact(name), len(ledger.journal_of(name))) for name in "abcd"] == [(50, 50)] * 4
+
+
+def test_an_empty_file_is_a_new_ledger(path) -> None:
+    path.touch()
+    ledger = Ledger(path, power_safe=True)
+
+    assert ledger.runs() == []
+    ledger.close()
+
+
+@pytest.mark.parametrize("content", [b"{}" * 600, b"SQLite format 3\0" + b"\xff" * 5000, b"NaN" * 400])
+def test_a_damaged_file_is_refused_with_the_way_out_and_left_as_it_is(path, content) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(Corrupt) as refused:
+        Ledger(path)
+
+    assert "restore_snapshot" in refused.value.hint
+    assert str(path) in refused.value.detail
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_cannot_be_opened_is_unavailable_and_not_called_damaged(path) -> None:
+    path.mkdir()
+
+    with pytest.raises(Unavailable) as refused:
+        Ledger(path)
+
+    assert refused.value.hint
+
+
+def test_a_ledger_of_a_newer_version_is_refused_and_left_as_it_is(path) -> None:
+    Ledger(path).close()
+    newer = sqlite3.connect(path)
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+
+    with pytest.raises(Corrupt, match="newer"):
+        Ledger(path)
+
+
+def test_a_full_disk_makes_writes_unavailable_and_reads_go_on(ledger) -> None:
+    ledger.set_fact("key", "value")
+    ledger._db.execute(f"PRAGMA max_page_count = {ledger._db.execute('PRAGMA page_count').fetchone()[0]}")
+
+    with pytest.raises(Unavailable), ledger.transaction():
+        ledger.set_fact("big", "x" * 1_000_000)
+
+    assert ledger.fact("key") == "value"
+    assert ledger.fact("big") is None
+    assert not ledger._db.in_transaction

@@ -1,0 +1,147 @@
+"""Edges: stored as points, mirrored in RAM, fading by themselves."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.engine import Point
+from storage.fading import Awake
+from storage.model import DAY, EDGE_KINDS, Synapse, synapse_key
+from storage.synapses import (
+    ASSOCIATIVE,
+    BATCH,
+    SYNAPSES,
+    Synapses,
+    associate,
+    faded,
+    from_payload,
+    stronger_kind,
+    to_payload,
+)
+from tests.storage.opened import Opened
+
+NOW = 1_767_225_600.0
+
+
+def next_edge(a: str, b: str) -> Synapse:
+    return Synapse(a, b, "next", 1.0, NOW, NOW)
+
+
+@pytest.fixture
+def synapses(opened) -> Synapses:
+    return opened.stores.synapses
+
+
+def reread(opened: Opened) -> Synapses:
+    fresh = Synapses(opened.engine)
+    fresh.load()
+    return fresh
+
+
+@given(
+    st.builds(
+        Synapse, st.text(min_size=1), st.text(min_size=1), st.sampled_from(EDGE_KINDS), st.floats(0, 10),
+        st.floats(0, 4e9), st.floats(0, 4e9), st.text(),
+    )  # fmt: skip
+)
+def test_an_edge_comes_back_from_its_payload_as_it_was(edge) -> None:
+    assert from_payload(to_payload(edge)) == edge
+
+
+def test_edges_are_found_by_key_by_pair_and_by_either_end_also_after_a_restart(opened, synapses) -> None:
+    edges = [associate("b", "a", "manual", 2.0, NOW, label="why"), next_edge("b", "a"), associate("a", "c", "similar", 0.3, NOW)]
+    synapses.put(edges)
+
+    for view in (synapses, reread(opened)):
+        assert len(view) == 3
+        assert dict(view.every()) == {edge.key: edge for edge in edges}
+        assert view.between("a", "b") == view.between("b", "a") == edges[0]
+        assert view.get(edges[1].key) == edges[1]
+        assert set(view.of("a")) == set(edges)
+        assert set(view.of("c")) == {edges[2]}
+        assert list(view.of("nobody")) == []
+        assert view.degree("a") == 2
+        assert (view.after("b"), view.before("a"), view.after("a")) == (["a"], ["b"], [])
+
+
+def test_a_pair_has_one_associative_edge_and_beside_it_one_of_next_and_one_of_derived(synapses) -> None:
+    synapses.put([associate(*pair, kind, 1.0, NOW) for pair in (("a", "b"), ("b", "a")) for kind in ASSOCIATIVE])
+    synapses.put([next_edge("a", "b"), Synapse("a", "b", "derived", 1.0, NOW, NOW)])
+
+    assert sorted(edge.kind for edge in synapses.of("a")) == ["derived", "manual", "next"]
+
+
+def test_row_12_a_new_weight_leaves_label_creation_and_kind_as_they_were(opened, synapses) -> None:
+    edge = associate("a", "b", "manual", 2.0, NOW, label="they met")
+    synapses.put([edge])
+    synapses.put([edge._replace(weight=2.2, as_of=NOW + 5)])
+
+    kept = reread(opened).between("a", "b")
+    assert (kept.label, kept.created_at, kept.kind, kept.weight, kept.as_of) == ("they met", NOW, "manual", 2.2, NOW + 5)
+
+
+def test_dropped_edges_are_gone_from_store_and_ram_and_unknown_keys_do_not_matter(opened, synapses) -> None:
+    edges = [associate("a", end, "manual", 1.0, NOW) for end in "bcd"]
+    synapses.put(edges)
+
+    synapses.drop([edges[0].key, "unknown", edges[0].key + "x"])
+    assert synapses.drop_around(["c", "nobody"]) == 1
+
+    for view in (synapses, reread(opened)):
+        assert [edge for _, edge in view.every()] == [edges[2]]
+        assert list(view.of("b")) == []
+
+
+def test_more_edges_than_fit_a_batch_are_all_written_and_all_dropped(opened, synapses) -> None:
+    edges = [associate("hub", f"m{n}", "hebbian", 0.2, NOW) for n in range(2 * BATCH + 1)]
+    synapses.put(edges)
+    assert opened.engine.count(SYNAPSES) == len(synapses) == len(edges)
+
+    assert synapses.drop_around(["hub"]) == len(edges)
+
+    assert opened.engine.count(SYNAPSES) == len(synapses) == 0
+
+
+def test_b11_an_edge_of_a_kind_that_we_do_not_know_is_kept_and_not_shown(opened) -> None:
+    edge = associate("a", "b", "manual", 1.0, NOW)
+    opened.engine.upsert(SYNAPSES, [Point(synapse_key("a", "b", "next"), {"kind": "causes", "a": "a", "b": "b"})])
+    opened.stores.synapses.put([edge])
+
+    fresh = reread(opened)
+
+    assert [one for _, one in fresh.every()] == [edge]
+    assert opened.engine.count(SYNAPSES) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "days", "left"),
+    [("hebbian", 1, 0.9), ("similar", 1, 0.9), ("manual", 1, 0.95), ("hebbian", 2, 0.81), ("next", 99, 1.0), ("derived", 99, 1.0)],
+)
+def test_a2_an_edge_fades_once_by_the_rate_of_its_kind(kind, days, left) -> None:
+    """Source: anchor-memory's factors, read as a day's."""
+    edge = associate("a", "b", kind, 2.0, NOW)
+
+    assert faded(edge, NOW + days * DAY, Awake()) == pytest.approx(2.0 * left)
+
+
+def test_an_edge_does_not_fade_while_nobody_is_there() -> None:
+    edge = associate("a", "b", "hebbian", 2.0, NOW)
+
+    assert faded(edge, NOW + 3 * DAY, Awake([(NOW + DAY, NOW + 3 * DAY)])) == pytest.approx(1.8)
+
+
+def test_the_stronger_claim_names_the_edge() -> None:
+    rising = ("hebbian", "similar", "concept", "manual")
+    for (i, one), (j, other) in product(enumerate(rising), repeat=2):
+        assert stronger_kind(one, other) == rising[max(i, j)]
+
+
+def test_associative_edges_have_their_ends_in_order_and_the_other_end_is_told() -> None:
+    edge = associate("b", "a", "concept", 0.3, NOW)
+
+    assert (edge.a, edge.b, edge.created_at, edge.as_of) == ("a", "b", NOW, NOW)
+    assert (edge.other("a"), edge.other("b")) == ("b", "a")
