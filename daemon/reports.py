@@ -11,14 +11,13 @@ from daemon.terminal import Screen, ago, fields, table
 def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """What a run did or would do, its steps where it is a night, and how to take it back."""
     yield f"{screen.bold(result['job'])}: {_outcome(result, screen)}{_took(result, ' in ')}"
-    yield from fields(screen, [("run", result["run_id"]), ("reason", result["reason"] or "")])
+    counts = "" if result["steps"] else _counts(result)
+    yield from fields(screen, [("run", result["run_id"]), ("reason", result["reason"] or ""), ("counts", counts)])
     if result["steps"]:
         rows = [[step["job"], _outcome(step, screen), _took(step), _counts(step)] for step in result["steps"]]
         yield from table(screen, ["STEP", "OUTCOME", ">TOOK", "COUNTS"], rows)
     else:
-        yield from fields(screen, [("counts", _counts(result))])
-        for example in result["examples"]:
-            yield "  " + "  ".join(f"{name} {value}" if name != "id" else str(value) for name, value in example.items())
+        yield from (f"  {_example(example)}" for example in result["examples"])
     if result["outcome"] == "changed" and not result["dry_run"]:
         yield screen.dim(f"Take it back: dreamctl undo {result['run_id']}")
 
@@ -80,6 +79,13 @@ def _outcome(one: Mapping[str, Any], screen: Screen) -> str:
     style = {"changed": screen.green, "failed": screen.red, "cancelled": screen.yellow}.get(one["outcome"], str)
     notes = ["dry run"] * one["dry_run"] + ["undone"] * bool(one.get("undone_by"))
     return style(one["outcome"]) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _example(example: Mapping[str, Any]) -> str:
+    """What a run did to one thing: ids and reasons speak for themselves, other members by their names."""
+    shown = {name: " - ".join(map(str, value)) if isinstance(value, list) else value for name, value in example.items()}
+    plain = ("id", "edge", "reason")
+    return "  ".join(str(value) if name in plain else f"{name} {value}" for name, value in shown.items())
 
 
 def _counts(one: Mapping[str, Any]) -> str:

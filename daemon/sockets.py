@@ -129,10 +129,8 @@ def _is_live(path: Path) -> bool:
         try:
             probe.connect(os.fspath(path))
         except OSError as error:
-            return error.errno not in (
-                errno.ECONNREFUSED,
-                errno.ENOENT,
-            )  # in doubt it lives: a full queue, no permission
+            # In doubt it lives: its queue is full, or we may not connect.
+            return error.errno not in (errno.ECONNREFUSED, errno.ENOENT)
         return True
 
 

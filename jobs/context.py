@@ -77,8 +77,11 @@ class Context:
         self.cut_short = self.cut_short or self.stopping()
         return self.cut_short
 
-    def apply(self, changes: Sequence[Change]) -> Applied:
-        """Journal and make the changes in batches; in a dry run all count as done. Ends between batches when told to."""
+    def apply(self, changes: Sequence[Change], *, tell: bool = True) -> Applied:
+        """Journal and make the changes in batches; in a dry run all count as done. Ends between batches when told to.
+
+        `tell` passes the progress on; a job that applies its plan part by part tells its own.
+        """
         if self.dry_run:
             return Applied(done=list(changes))
         applied = Applied()
@@ -86,7 +89,8 @@ class Context:
             if self.must_stop():
                 break
             applied.extend(self.read(self._apply, changes[start : start + BATCH]))
-            self.progress(min(start + BATCH, len(changes)), len(changes))
+            if tell:
+                self.progress(min(start + BATCH, len(changes)), len(changes))
         return applied
 
     def _apply(self, changes: Sequence[Change]) -> Applied:

@@ -131,25 +131,26 @@ def run(ctx: Context) -> Report:
     emotions, cursor = ctx.read(_snapshot, ctx)
     visits, end = due(list(emotions), cursor, ctx.settings.sweep_days)
     size = max(len(visits), 1) if ctx.dry_run else CHUNK  # what is only planned must know all that was planned
-    total, cosine, fresh, seen = Applied(), dict[tuple[str, str], float](), Counter[str](), 0
+    total, cosine, fresh, visited = Applied(), dict[tuple[str, str], float](), Counter[str](), 0
     for start in range(0, len(visits), size):
         chunk = visits[start : start + size]
         around = _look(ctx, chunk, emotions)
         planned = plan(around, fresh, ctx.now, ctx.settings.near)
-        applied = ctx.apply([*planned.edges, *planned.patches])
+        applied = ctx.apply([*planned.edges, *planned.patches], tell=False)
         total.extend(applied)
         cosine |= {(pair.a, pair.b): pair.cosine for pair in around.pairs}
         if ctx.cut_short:
             break
         fresh.update(tip for edge in applied.done if isinstance(edge, Edge) and edge.after for tip in edge.after[:2])
-        seen += len(chunk)
+        visited += len(around.visited)
+        through = start + len(chunk)
         if not ctx.dry_run:
             here = (place(chunk[-1]), chunk[-1])
-            ctx.read(ctx.stores.ledger.set_fact, CURSOR, end if seen == len(visits) else here)
-        ctx.progress(seen, len(visits))
+            ctx.read(ctx.stores.ledger.set_fact, CURSOR, end if through == len(visits) else here)
+        ctx.progress(through, len(visits))
     linked = sum(isinstance(change, Edge) for change in total.done)
     counts = {
-        "visited": seen, "linked": linked, "settled": len(total.done) - linked, "skipped": len(total.skipped)
+        "visited": visited, "linked": linked, "settled": len(total.done) - linked, "skipped": len(total.skipped)
     }  # fmt: skip
     return Report(counts, _examples(total, cosine), changed=len(total.done))
 

@@ -20,8 +20,8 @@ BIN: Final = "bin"
 INDEXES: Final = ("scopes", "tags", "sensitivity")
 ROW: Final = tuple(name for name in FIELDS if name not in ("content", "context"))  # what the catalogue keeps
 SHARED: Final = frozenset({
-    "id", "author", "scope", "session", "type", "subtype", "tier", "heat", "source", "provenance", "sensitivity", "change_summary",
-    "forgotten_reason",
+    "id", "author", "scope", "session", "type", "subtype", "tier", "heat", "source", "provenance", "sensitivity",
+    "change_summary", "forgotten_reason",
 })  # fmt: skip
 
 

@@ -122,8 +122,8 @@ def from_payload(payload: dict[str, Any]) -> Synapse:
     """The edge in a payload; the ids are the very strings that the memories have."""
     intern = sys.intern
     return Synapse(
-        intern(payload["a"]), intern(payload["b"]), intern(payload["kind"]), payload["weight"], payload["as_of"], payload["created_at"],
-        payload.get("label", ""),
+        intern(payload["a"]), intern(payload["b"]), intern(payload["kind"]), payload["weight"], payload["as_of"],
+        payload["created_at"], payload.get("label", ""),
     )  # fmt: skip
 
 

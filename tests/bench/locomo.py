@@ -62,7 +62,9 @@ def fill(client: Client, samples: list[dict[str, Any]], numbers: list[int]) -> l
         items = list(turns(number, samples[number - 1]["conversation"]))
         answer = client.call("remember_many", items=items)
         if answer["failed"]:
-            raise SystemExit(f"{answer['failed']} turns were not stored: {[r for r in answer['results'] if 'kind' in r][:1]}")
+            raise SystemExit(
+                f"{answer['failed']} turns were not stored: {[r for r in answer['results'] if 'kind' in r][:1]}"
+            )
         asked += questions(number, samples[number - 1], {item["id"] for item in items})
     return asked
 
@@ -71,7 +73,9 @@ def measure(client: Client, asked: list[Question], **options: Any) -> list[dict[
     """Every question's scores."""
     rows = []
     for question in asked:
-        hits = client.call("recall", query=question.text, k=20, scope=question.scope, **{"learn": False, **options})["hits"]
+        hits = client.call("recall", query=question.text, k=20, scope=question.scope, **{"learn": False, **options})[
+            "hits"
+        ]
         ids = [hit["id"] for hit in hits]
         rank = next((place for place, one in enumerate(ids, 1) if one in question.gold), 0)
         row = {f"R@{k}": len(set(ids[:k]) & question.gold) / len(question.gold) for k in DEPTHS}
@@ -85,7 +89,10 @@ def mean(rows: list[dict[str, float]]) -> dict[str, float]:
 
 def show(title: str, asked: list[Question], rows: list[dict[str, float]]) -> dict[str, Any]:
     """Print and return the means: all, the last five conversations, and by category."""
-    parts = {"all": rows, "last five": [row for question, row in zip(asked, rows, strict=True) if int(question.scope[1:]) > 5]}
+    parts = {
+        "all": rows,
+        "last five": [row for question, row in zip(asked, rows, strict=True) if int(question.scope[1:]) > 5],
+    }
     parts |= {f"category {c}": [r for q, r in zip(asked, rows, strict=True) if q.category == c] for c in range(1, 5)}
     table = {name: mean(part) for name, part in parts.items() if part}
     for name, values in table.items():
@@ -112,7 +119,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     if not options.data.exists():
-        raise SystemExit(f"{options.data} is not there. Get data/locomo10.json of the public repository snap-research/LoCoMo.")
+        raise SystemExit(
+            f"{options.data} is not there. Get data/locomo10.json of the public repository snap-research/LoCoMo."
+        )
     first, last = map(int, options.only.split("-"))
     samples = json.loads(options.data.read_text())
     with Process(options={"DREAMD_EMBEDDING__PROVIDER": options.provider}) as process, process.client() as client:

@@ -32,7 +32,15 @@ class Process:
     def start(self) -> float:
         """Start, wait until it answers, return the seconds that took."""
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TZ": "UTC", **self._options}
-        command = [sys.executable, "-m", "daemon", "--state-dir", str(self.folder / "state"), "--socket", str(self.socket)]
+        command = [
+            sys.executable,
+            "-m",
+            "daemon",
+            "--state-dir",
+            str(self.folder / "state"),
+            "--socket",
+            str(self.socket),
+        ]
         started = time.perf_counter()
         with self.log.open("ab") as log:
             root = Path(__file__).parents[2]

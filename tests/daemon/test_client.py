@@ -214,6 +214,7 @@ class Scripted:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen()
+        self._listener.settimeout(PATIENCE)
         self._acts = acts
         self.thread = threading.Thread(target=self._run)
         self.thread.start()

@@ -121,12 +121,18 @@ def test_what_was_forgotten_and_what_was_not_there_are_told_apart() -> None:
 
 
 def test_a_run_tells_what_it_did_why_and_how_to_take_it_back() -> None:
-    assert shown("run_job", RUN | {"reason": "3 more wait"}) == [
-        "dream: changed in 812 ms", "run     run-1", "reason  3 more wait", "counts  linked 3", "  m1  reason near m2",
-        "Take it back: dreamctl undo run-1",
+    examples = [
+        {"id": "m1", "reason": "expired"},
+        {"edge": ["m1", "m2"], "reason": "cosine 0.96"},
+        {"id": "m3", "heat": "cold"},
+    ]
+
+    assert shown("run_job", RUN | {"reason": "3 more wait", "examples": examples}) == [
+        "dream: changed in 812 ms", "run     run-1", "reason  3 more wait", "counts  linked 3",
+        "  m1  expired", "  m1 - m2  cosine 0.96", "  m3  heat cold", "Take it back: dreamctl undo run-1",
     ]  # fmt: skip
     assert shown("run_job", RUN | {"dry_run": True, "examples": []}) == [
-        "dream: changed (dry run) in 812 ms", "run  run-1", "counts  linked 3",
+        "dream: changed (dry run) in 812 ms", "run     run-1", "counts  linked 3",
     ]  # fmt: skip
 
 

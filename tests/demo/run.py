@@ -1,27 +1,31 @@
 """The demo behind `make demo`: half a year of an agent's memories, recalled, dreamt over, forgotten and brought back.
 
-Everything is real: the daemon, its socket, its embedded Qdrant, the command line. Only time is lent: for the last part the
-daemon is built around a clock that can be put forward, so that two months need not pass.
+Everything is real: the daemon, its socket, its embedded Qdrant, the command line. Only time is lent: in the second part the
+daemon is built around a clock that was put back and is put forward, so that a hundred days need not pass.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, Self
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-import logging
-
 from daemon import log
 from daemon.app import App, build
+from daemon.client import Client
 from daemon.clock import SystemClock
 from daemon.config import load
 from tests.bench.process import Process
@@ -31,7 +35,7 @@ DAY = 86_400.0
 
 
 class PutForward(SystemClock):
-    """The host's clock, put forward by so many seconds."""
+    """The host's clock, put forward or back by so many seconds."""
 
     def __init__(self) -> None:
         self.by = 0.0
@@ -43,8 +47,9 @@ class PutForward(SystemClock):
 class Demo:
     """Types commands and shows what they print."""
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(self, folder: Path, socket: Path) -> None:
+        self.folder = folder
+        self.socket = socket
 
     def say(self, text: str) -> None:
         print(f"\n\033[1m# {text}\033[0m" if sys.stdout.isatty() else f"\n# {text}", flush=True)
@@ -52,20 +57,23 @@ class Demo:
     def type(self, command: str, *, lines: int = 40) -> None:
         """Run a `dreamctl` command as a person would, and fail the demo if it fails."""
         print(f"$ dreamctl {command}", flush=True)
-        words = [sys.executable, "-m", "daemon.cli", "--socket", str(self.process.socket), *shlex.split(command)]
+        words = [sys.executable, "-m", "daemon.cli", "--socket", str(self.socket), *shlex.split(command)]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         shown = done.stdout.splitlines()
-        print("\n".join(shown[:lines]) + (f"\n  ... {len(shown) - lines} more lines" if len(shown) > lines else ""), flush=True)
+        print(
+            "\n".join(shown[:lines]) + (f"\n  ... {len(shown) - lines} more lines" if len(shown) > lines else ""),
+            flush=True,
+        )
         if done.returncode:
             raise SystemExit(f"that failed ({done.returncode}):\n{done.stderr}")
 
     def ask(self, method: str, **params: object) -> dict[str, object]:
-        with self.process.client() as client:
+        with Client(self.socket) as client:
             return client.call(method, **params)
 
     def metrics(self, *names: str) -> None:
         print("$ curl -s --unix-socket $DREAMD_SOCKET http://dreamd/metrics | grep -E '" + "|".join(names) + "'")
-        with self.process.client() as client:
+        with Client(self.socket) as client:
             text = client.get("/metrics").decode()
         print("\n".join(line for line in text.splitlines() if line.startswith(names)))
 
@@ -73,46 +81,44 @@ class Demo:
 def main() -> int:
     started = time.monotonic()
     with Process() as process:
-        demo = Demo(process)
-        demo.say("A daemon on a fresh state folder, and half a year of memories in eleven languages")
-        print(f"$ dreamd --state-dir {process.folder}/state --socket {process.socket} &")
-        remember(demo)
-        recall(demo)
-        dream(demo)
-        demo.say("What would be forgotten, if nobody used anything for a month? A dry run touches nothing")
-        demo.type("run decay --dry-run --at +30d")
-        process.stop()
-        time_passes(demo)
-        print(f"\n# Done in {time.monotonic() - started:.0f} s. Next: make run, then dreamctl --help")
+        today(Demo(process.folder, process.socket))
+    with TimeLapse(100) as lapse:
+        a_hundred_days(Demo(lapse.folder, lapse.socket), lapse)
+    print(
+        f"\n# Done in {time.monotonic() - started:.0f} s. Next: make run, and in another terminal: .venv/bin/dreamctl --help"
+    )
     return 0
 
 
-def remember(demo: Demo) -> None:
-    demo.type(f"remember_many {SAMPLE}")
-    for line in SAMPLE.read_text().splitlines():
-        item = json.loads(line)
-        if former := item.get("metadata", {}).get("supersedes"):
-            demo.ask("forget", id=former, superseded_by=item["id"])
-    demo.type("stats --scope '*'")
-
-
-def recall(demo: Demo) -> None:
+def today(demo: Demo) -> None:
+    """Remember, recall, dream, and see what would be forgotten."""
+    demo.say("A daemon on a fresh state folder, and half a year of memories in nine languages")
+    print(f"$ dreamd --state-dir {demo.folder}/state --socket {demo.socket} &")
+    remember(demo)
+    demo.type("stats --scope '*'", lines=12)
     demo.say("Questions, in any language; --explain tells why each hit scored as it did")
     demo.type("recall 'can I eat nuts?' --scope home/assistant -k 3 --explain")
     demo.type("recall '我可以吃坚果吗?' --scope home/assistant -k 3")
     demo.type("recall 'which day do we deploy?' --scope studio/coder -k 2")
     demo.type("recall 'what do I drink in the morning?' --scope home/assistant -k 2")
-    demo.say("A key that someone pasted was masked at the gate; it is nowhere on the disk")
+    demo.say("A key that someone pasted was masked at the gate, before anything was stored")
     demo.type("recall 'bucket key in deploy.sh' --scope studio/coder -k 1")
-
-
-def dream(demo: Demo) -> None:
     demo.say("A dream links what belongs together: first what it would do, then for real, then taken back")
     demo.type("run dream --dry-run")
     demo.type("run dream")
-    demo.type("graph_stats")
-    demo.type(f"undo {last_run(demo, 'dream')}", lines=8)
-    demo.type("graph_stats")
+    demo.type("neighbors allergy-peanuts")
+    demo.type(f"undo {last_run(demo, 'dream')}")
+    demo.say("What would be forgotten if nobody used anything for a month? A dry run touches nothing")
+    demo.type("run decay --dry-run --at +30d")
+
+
+def remember(demo: Demo) -> None:
+    """The sample, and which of its facts took the place of which."""
+    demo.type(f"remember_many {SAMPLE.relative_to(ROOT)}")
+    for line in SAMPLE.read_text().splitlines():
+        item = json.loads(line)
+        if former := item.get("metadata", {}).get("supersedes"):
+            demo.ask("forget", id=former, superseded_by=item["id"])
 
 
 def last_run(demo: Demo, job: str) -> str:
@@ -121,33 +127,38 @@ def last_run(demo: Demo, job: str) -> str:
     return str(runs[0]["run_id"])
 
 
-def time_passes(demo: Demo) -> None:
+def a_hundred_days(demo: Demo, lapse: TimeLapse) -> None:
     """Two months off, then forty days on: the first forget nothing, the second do."""
-    with TimeLapse(demo.process) as lapse:
-        demo.say("The machine is off for sixty days. Nobody was there, so nothing faded")
-        lapse.asleep(60)
-        demo.type("run decay")
-        demo.say("Forty days awake: what nobody used fades. At most max(5 %, 10) of a scope go in any 24 hours")
-        lapse.awake(40)
-        demo.type("fading --days 1 --scope '*'", lines=14)
-        demo.type("run decay")
-        demo.type("list --state forgotten --scope '*' --limit 5")
-        demo.say("Nothing is lost: a run can be taken back")
-        demo.type(f"undo {last_run(demo, 'decay')}", lines=8)
-        demo.type("runs --limit 4")
-        demo.say("Decay and spend, as Prometheus sees them")
-        demo.metrics(
-            "dreamd_memories", "dreamd_fading", "dreamd_retention_bucket", "dreamd_forgotten_total", "dreamd_restored_total",
-            "dreamd_llm_spend_today_usd", "dreamd_llm_reserved_usd", "dreamd_llm_cap",
-        )  # fmt: skip
+    demo.say("The same memories, remembered a hundred days ago by a daemon whose clock was put back")
+    remember(demo)
+    demo.say("Then the machine was off for sixty days. Nobody was there, so nothing faded")
+    lapse.asleep(60)
+    demo.type("run decay")
+    demo.say(
+        "Then forty days awake, until today: what nobody used faded. At most max(5 %, 10) of a scope go in 24 hours"
+    )
+    lapse.awake(40)
+    demo.type("fading --days 1 --scope '*'", lines=8)
+    demo.type("run decay")
+    demo.type("list --state forgotten --scope '*' --limit 5", lines=6)
+    demo.say("Nothing is lost: a run can be taken back")
+    demo.type(f"undo {last_run(demo, 'decay')}")
+    demo.type("runs --limit 3")
+    demo.say("Decay and spend, as Prometheus sees them")
+    demo.metrics(
+        "dreamd_memories_bin", "dreamd_fading", "dreamd_retention_bucket", "dreamd_forgotten_total", "dreamd_restored_total",
+        "dreamd_llm_spend_today_usd", "dreamd_llm_reserved_usd", "dreamd_llm_cap",
+    )  # fmt: skip
 
 
 class TimeLapse:
-    """The same daemon on the same state, in this process, with a clock that can be put forward."""
+    """A daemon in this process, on a folder of its own, whose clock starts so many days ago and can be put forward."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    def __init__(self, days_ago: float) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
+        self.socket = self.folder / "s"
         self._clock = PutForward()
+        self._clock.by = -days_ago * DAY
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._app: App | None = None
@@ -165,20 +176,21 @@ class TimeLapse:
             self._clock.by += 1800
             self._await(self._app.background.heartbeat())
 
-    def __enter__(self) -> TimeLapse:
+    def __enter__(self) -> Self:
         log.configure(sys.stderr, journal=False, tty=False, level=logging.ERROR)
         self._thread.start()
+        self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self) -> None:
-        environ = {"HOME": str(self._process.folder), "TZ": "UTC", "DREAMD_METRICS__LISTEN": "", "DREAMD_SCHEDULE__NIGHT": "off"}
-        folder = self._process.folder
-        config = load(environ, state_dir=str(folder / "state"), socket=str(self._process.socket))
+        environ = {"HOME": str(self.folder), "TZ": "UTC", "DREAMD_METRICS__LISTEN": "", "DREAMD_SCHEDULE__NIGHT": "off"}
+        config = load(environ, state_dir=str(self.folder / "state"), socket=str(self.socket))
         self._app = self._await(build(config, clock=self._clock))
 
     def _stop(self) -> None:
@@ -186,7 +198,7 @@ class TimeLapse:
             self._await(self._app.stop())
             self._app = None
 
-    def _await(self, coroutine):  # type: ignore[no-untyped-def]
+    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 

@@ -15,7 +15,7 @@ from storage.rank import Weights
 from storage.recall import Hit, Question
 from storage.redact import Redactor
 from storage.remember import Write, Written
-from storage.store import Stores, collections
+from storage.store import COLLECTIONS, Stores, collections
 from storage.where import Where
 from tests.fakes import HashEmbedder, SettableClock
 
@@ -37,6 +37,9 @@ class Opened:
     def open(self) -> None:
         dimension = self.embedder.fingerprint.dimension
         self.engine = EdgeEngine.open(self.folder / "store", collections(dimension), reserve_mb=16)
+        self._fill()
+
+    def _fill(self) -> None:
         self.ledger = Ledger(self.folder / "state.db")
         self.stores = Stores(self.engine, self.ledger, weights=Weights(), default_sensitivity=self._default)
         self.stores.load()
@@ -44,6 +47,16 @@ class Opened:
     def close(self) -> None:
         self.engine.close()
         self.ledger.close()
+
+    def empty(self) -> None:
+        """Let go of everything stored; time and ids go on."""
+        for name in COLLECTIONS:
+            for batch in list(self.engine.scroll(name, fields=[])):
+                self.engine.delete(name, [record.id for record in batch])
+        self.ledger.close()
+        for file in self.folder.glob("state.db*"):
+            file.unlink()
+        self._fill()
 
     def reopen(self) -> None:
         self.close()

@@ -47,7 +47,9 @@ class Catalogues(RuleBasedStateMachine):
         self.catalogue.put(replace(row, content="text", context="more text"))
         self.rows[row.id] = row
 
-    @rule(target=ids, scope=scopes, session=sessions, author=authors, content_hash=hashes, emotion=emotions, at=instants)
+    @rule(
+        target=ids, scope=scopes, session=sessions, author=authors, content_hash=hashes, emotion=emotions, at=instants
+    )
     def create(self, scope, session, author, content_hash, emotion, at) -> str:
         row = Memory(
             id=f"m{len(self.rows)}-{scope}-{at}", scope=scope, session=session, author=author, content_hash=content_hash,

@@ -100,7 +100,9 @@ def test_any_text_has_spans_and_never_raises(text) -> None:
     assert all(span.year is not None or span.month is not None for span in spans(text))
 
 
-@given(st.lists(st.sampled_from(["2023-05-07", "May", "2024", "mars", "2026年", "12", "٢٠٢٤", "-", "19٩٩"]), max_size=6))
+@given(
+    st.lists(st.sampled_from(["2023-05-07", "May", "2024", "mars", "2026年", "12", "٢٠٢٤", "-", "19٩٩"]), max_size=6)
+)
 def test_any_mixture_of_dates_is_read_without_raising(parts) -> None:
     for span in spans(" ".join(parts)):
         covered([span], 0.0)

@@ -147,5 +147,5 @@ def test_the_graph_in_numbers_counts_what_the_caller_may_see(opened) -> None:
     assert (told["nodes"], told["edges"], told["isolated"]) == (4, 3, 1)
     assert told["by_kind"] == {"manual": 2, "next": 1}
     assert (told["mean_degree"], told["median_degree"], told["max_degree"]) == (1.0, 1.0, 2)
-    assert [(one["a"], one["b"], one["weight"]) for one in told["strongest"]][0] == ("a", "c", 2.0)
+    assert told["strongest"][0] == {"a": "a", "b": "c", "kind": "manual", "weight": 2.0}
     assert statistics(opened.stores, opened.now, "secret")["max_degree"] == 3

@@ -186,11 +186,15 @@ def test_an_answer_is_known_by_its_request_for_a_while(ledger) -> None:
 
 
 def test_a_transaction_is_whole_or_not_at_all_and_nests(ledger) -> None:
-    with pytest.raises(ZeroDivisionError), ledger.transaction():
-        ledger.set_fact("a", 1)
+    def fail_in_the_middle() -> None:
         with ledger.transaction():
-            ledger.write_journal("r", NOW, [("patch", "m", "a", {}, {})])
-        raise ZeroDivisionError
+            ledger.set_fact("a", 1)
+            with ledger.transaction():
+                ledger.write_journal("r", NOW, [("patch", "m", "a", {}, {})])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_in_the_middle()
 
     assert ledger.fact("a") is None
     assert ledger.journal_of("r") == []

@@ -206,7 +206,8 @@ def test_b11_fields_of_a_later_version_survive_a_patch_a_rewrite_and_moves(opene
 def test_b11_a_point_that_is_no_memory_is_left_alone_and_never_shown(opened) -> None:
     memory = opened.add("the cat chased the mouse")
     opened.engine.upsert(
-        LIVE, [Point(point_id("foreign"), {"scopes": ["default"], "kind": "dream"}, *vectors(opened, Memory(id="x"))[:2])]
+        LIVE,
+        [Point(point_id("foreign"), {"scopes": ["default"], "kind": "dream"}, *vectors(opened, Memory(id="x"))[:2])],
     )
     opened.reopen()
 

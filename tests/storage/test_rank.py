@@ -31,7 +31,7 @@ def candidates(draw) -> Candidates:
     some = draw(st.lists(rows, max_size=8, unique_by=lambda row: row.id))
     n = len(some)
     numbers = st.integers(0, max(n - 1, 0))
-    subsets = st.lists(numbers, max_size=n if n else 0, unique=True)
+    subsets = st.lists(numbers, max_size=n, unique=True)
     links = st.lists(st.builds(Link, numbers, numbers, st.floats(0.0, 0.4)), max_size=10 if n else 0)
     cosine = draw(st.lists(st.floats(-1.0, 1.0), min_size=n, max_size=n))
     bm25 = draw(st.lists(st.floats(0.0, 20.0), min_size=n, max_size=n))

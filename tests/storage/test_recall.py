@@ -16,6 +16,12 @@ from storage.synapses import associate
 from storage.where import Where
 from tests.storage.opened import Opened
 
+
+@pytest.fixture
+def opened(fresh) -> Opened:
+    return fresh
+
+
 OFF = dict.fromkeys(BOOSTS, 0.0)
 WORDS = ("cat", "dog", "mouse", "garden", "Rome", "李雷", "music", "Ann")
 

@@ -66,7 +66,9 @@ def test_the_fingerprint_is_kept_for_good(opened, records) -> None:
 
 
 def test_b11_a_record_of_a_kind_that_we_do_not_know_is_kept_until_its_owner_is_erased(opened, records) -> None:
-    opened.engine.upsert(RECORDS, [Point(point_id("x"), {"owner": "m", "text": "a"}), Point(point_id("y"), {"kind": "dream"})])
+    opened.engine.upsert(
+        RECORDS, [Point(point_id("x"), {"owner": "m", "text": "a"}), Point(point_id("y"), {"kind": "dream"})]
+    )
     records.add_version(version("m", 1))
 
     assert [one.number for one in records.versions("m")] == [1]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -16,9 +17,14 @@ from storage.embed import Fingerprint
 from storage.errors import Corrupt
 from storage.memories import LIVE
 from storage.model import point_id
-from storage.store import COLLECTIONS, MARKS, Stores, collections
+from storage.store import COLLECTIONS, MARKS, collections
 from storage.synapses import associate
 from tests.storage.opened import Opened
+
+
+@pytest.fixture
+def opened(fresh) -> Opened:
+    return fresh
 
 
 def everything(opened: Opened) -> tuple[object, ...]:
@@ -40,12 +46,12 @@ def test_a_restart_changes_nothing(opened) -> None:
     opened.forget(gone)
     opened.forget(opened.add("old"), superseded_by=b)
     before = everything(opened)
-    found = opened.recall("alpha", explain=True)
+    found = opened.found("alpha")
 
     opened.reopen()
 
     assert everything(opened) == before
-    assert opened.recall("alpha", explain=True) == found
+    assert opened.found("alpha") == found
     assert opened.stores.damage == []
 
 
@@ -87,7 +93,7 @@ def damaged(opened: Opened) -> None:
 
 def test_a_store_that_lost_something_is_read_only_and_says_so(opened) -> None:
     ids = [opened.add(f"alpha {n}") for n in range(40)]
-    opened.stores.synapses.put([associate(a, b, "manual", 2.0, opened.now) for a, b in zip(ids, ids[1:], strict=False)])
+    opened.stores.synapses.put([associate(a, b, "manual", 2.0, opened.now) for a, b in pairwise(ids)])
     damaged(opened)
 
     assert opened.stores.damage
@@ -182,17 +188,3 @@ def test_whole_memories_are_read_for_rows(opened) -> None:
 def test_every_collection_is_declared() -> None:
     assert tuple(one.name for one in collections(64)) == COLLECTIONS
     assert {one.name: one.dimension for one in collections(64)} == {LIVE: 64, "bin": 64, "synapses": 0, "records": 0}
-
-
-def test_row_12_a_store_opened_beside_another_knows_nothing_of_its_ram(opened) -> None:
-    """Two views of one engine: what the second loads is what the first wrote, edges with all their fields."""
-    a, b = opened.add("alpha"), opened.add("beta")
-    edge = associate(a, b, "manual", 2.0, opened.now, label="why")
-    opened.stores.synapses.put([edge, edge._replace(weight=3.0)])
-
-    second = Stores(
-        opened.engine, opened.ledger, weights=opened.stores.recaller.weights, default_sensitivity="personal"
-    )
-    second.load()
-
-    assert second.synapses.between(a, b) == edge._replace(weight=3.0)

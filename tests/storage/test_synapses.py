@@ -42,18 +42,21 @@ def reread(opened: Opened) -> Synapses:
     return fresh
 
 
-@given(
-    st.builds(
-        Synapse, st.text(min_size=1), st.text(min_size=1), st.sampled_from(EDGE_KINDS), st.floats(0, 10),
-        st.floats(0, 4e9), st.floats(0, 4e9), st.text(),
-    )  # fmt: skip
-)
+names = st.text(min_size=1)
+instants = st.floats(0, 4e9)
+
+
+@given(st.builds(Synapse, names, names, st.sampled_from(EDGE_KINDS), st.floats(0, 10), instants, instants, st.text()))
 def test_an_edge_comes_back_from_its_payload_as_it_was(edge) -> None:
     assert from_payload(to_payload(edge)) == edge
 
 
 def test_edges_are_found_by_key_by_pair_and_by_either_end_also_after_a_restart(opened, synapses) -> None:
-    edges = [associate("b", "a", "manual", 2.0, NOW, label="why"), next_edge("b", "a"), associate("a", "c", "similar", 0.3, NOW)]
+    edges = [
+        associate("b", "a", "manual", 2.0, NOW, label="why"),
+        next_edge("b", "a"),
+        associate("a", "c", "similar", 0.3, NOW),
+    ]
     synapses.put(edges)
 
     for view in (synapses, reread(opened)):
@@ -81,7 +84,13 @@ def test_row_12_a_new_weight_leaves_label_creation_and_kind_as_they_were(opened,
     synapses.put([edge._replace(weight=2.2, as_of=NOW + 5)])
 
     kept = reread(opened).between("a", "b")
-    assert (kept.label, kept.created_at, kept.kind, kept.weight, kept.as_of) == ("they met", NOW, "manual", 2.2, NOW + 5)
+    assert (kept.label, kept.created_at, kept.kind, kept.weight, kept.as_of) == (
+        "they met",
+        NOW,
+        "manual",
+        2.2,
+        NOW + 5,
+    )
 
 
 def test_dropped_edges_are_gone_from_store_and_ram_and_unknown_keys_do_not_matter(opened, synapses) -> None:
@@ -119,7 +128,14 @@ def test_b11_an_edge_of_a_kind_that_we_do_not_know_is_kept_and_not_shown(opened)
 
 @pytest.mark.parametrize(
     ("kind", "days", "left"),
-    [("hebbian", 1, 0.9), ("similar", 1, 0.9), ("manual", 1, 0.95), ("hebbian", 2, 0.81), ("next", 99, 1.0), ("derived", 99, 1.0)],
+    [
+        ("hebbian", 1, 0.9),
+        ("similar", 1, 0.9),
+        ("manual", 1, 0.95),
+        ("hebbian", 2, 0.81),
+        ("next", 99, 1.0),
+        ("derived", 99, 1.0),
+    ],
 )
 def test_a2_an_edge_fades_once_by_the_rate_of_its_kind(kind, days, left) -> None:
     """Source: anchor-memory's factors, read as a day's."""

@@ -17,10 +17,17 @@ from tests.fakes import HashEmbedder
 from tests.harness import Daemon
 
 
+def ask(daemon: Daemon, method: str, params: dict[str, Any], key: str = "") -> dict[str, Any]:
+    """The result of a call with exactly these params, `request_id` among them; `key` is the Idempotency-Key."""
+    assert daemon.app is not None
+    result: dict[str, Any] = daemon.run(daemon.app.service.call(method, params, Caller(0, 0, key)))
+    return result
+
+
 def refused(daemon: Daemon, kind: str, method: str, /, **params: Any) -> DreamdError:
     """The error of a call that must fail with this kind; every error tells what happened and what to do next."""
     with pytest.raises(DreamdError) as caught:
-        daemon.call(method, **params)
+        ask(daemon, method, params)
     error = caught.value
     assert error.kind == kind, (error.kind, error.detail)
     assert error.detail

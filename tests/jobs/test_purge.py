@@ -1,0 +1,144 @@
+"""The bin's end of life, on the day and not before, with all that hangs on a memory."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+
+from jobs import purge
+from storage.errors import NotFound
+from storage.model import DAY
+from tests.harness import Daemon
+from tests.jobs import world
+from tests.jobs.by_hand import context
+from tests.jobs.world import NOW, for_all, row
+
+
+@st.composite
+def gone(draw: st.DrawFn) -> list:
+    """Rows in the bin: forgotten, or superseded, at some time."""
+    rows = draw(world.rows)
+    at = [draw(world.past) for _ in rows]
+    forgotten = [draw(st.booleans()) for _ in rows]
+    return [
+        row(one.id, forgotten_at=when) if bin_ else row(one.id, invalid_at=when, superseded_by="x")
+        for one, when, bin_ in zip(rows, at, forgotten, strict=True)
+    ]
+
+
+def plan(rows, now=NOW, bin_days=30.0, history_days=365.0) -> purge.Plan:
+    return purge.plan(rows, now, bin_days=bin_days, history_days=history_days)
+
+
+def names(planned: purge.Plan) -> set[str]:
+    return {change.memory for change in planned.erase}
+
+
+@for_all(gone(), st.floats(0.0, 400.0))
+def test_the_same_bin_gives_the_same_plan(rows, days) -> None:
+    assert plan(rows, bin_days=days) == plan(rows[::-1], bin_days=days)
+
+
+@for_all(gone(), st.floats(0.0, 400.0))
+def test_a_second_pass_at_the_same_instant_finds_nothing(rows, days) -> None:
+    left = [one for one in rows if one.id not in names(plan(rows, bin_days=days))]
+
+    assert plan(left, bin_days=days).erase == ()
+
+
+@for_all(gone(), st.lists(st.floats(0.0, 20 * DAY), min_size=1, max_size=8))
+def test_any_passes_before_leave_what_the_last_alone_would(rows, steps) -> None:
+    now, left = NOW, rows
+    for step in steps:
+        now += step
+        going = names(plan(left, now))
+        left = [one for one in left if one.id not in going]
+
+    assert {one.id for one in rows} - {one.id for one in left} == names(plan(rows, now))
+
+
+@pytest.mark.parametrize(
+    ("fields", "goes"),
+    [
+        ({"forgotten_at": NOW - 30 * DAY}, True),
+        ({"forgotten_at": NOW - 30 * DAY + 1.0}, False),
+        ({"invalid_at": NOW - 364 * DAY, "superseded_by": "x"}, False),
+        ({"invalid_at": NOW - 365 * DAY, "superseded_by": "x"}, True),
+        ({"forgotten_at": NOW + DAY}, False),
+        ({"forgotten_at": NOW - 31 * DAY, "tier": "core", "pinned": True}, True),
+    ],
+)
+def test_what_was_forgotten_waits_thirty_days_and_what_was_superseded_a_year(fields, goes) -> None:
+    assert bool(plan([row("m", **fields)]).erase) is goes
+
+
+def test_a_memory_goes_for_good_with_its_edges_and_versions(daemon: Daemon) -> None:
+    gone_one, kept = daemon.remember("the fox sleeps"), daemon.remember("the fox hunts")
+    daemon.call("connect", a=gone_one, b=kept)
+    daemon.call("update", id=gone_one, content="the fox dreams")
+    daemon.call("forget", id=gone_one)
+    daemon.beat(29.9)
+    assert daemon.call("run_job", name="purge")["outcome"] == "unchanged"
+    daemon.beat(0.2)
+    dry = daemon.call("run_job", name="purge", dry_run=True)
+    assert daemon.call("get", id=gone_one)["state"] == "forgotten"
+    run = daemon.call("run_job", name="purge")
+
+    assert run["counts"] == dry["counts"] == {"purged": 1, "waiting": 0, "skipped": 0}
+    with pytest.raises(NotFound):
+        daemon.call("get", id=gone_one)
+    assert daemon.call("graph_stats")["edges"] == 0
+    assert daemon.in_lane(daemon.stores.records.versions, gone_one) == []
+    assert daemon.in_lane(daemon.stores.engine.count, "bin") == 0
+    assert daemon.call("get", id=kept)["state"] == "live"
+
+
+def test_the_undo_of_a_purge_says_what_cannot_come_back(daemon: Daemon) -> None:
+    memory = daemon.remember("the fox sleeps")
+    daemon.call("forget", id=memory)
+    daemon.beat(31)
+    run = daemon.call("run_job", name="purge")
+
+    undone = daemon.call("undo", run_id=run["run_id"])
+    assert (undone["restored"], undone["left"]) == ([], [memory])
+
+
+def test_without_a_bin_what_faded_is_purged_the_same_night(daemon: Daemon) -> None:
+    from jobs import decay
+
+    memory = daemon.remember("the fox sleeps")
+    daemon.beat(17)
+    decay.run(context(daemon))
+    assert purge.run(context(daemon, settings={"bin_days": 0})).counts["purged"] == 1
+
+    with pytest.raises(NotFound):
+        daemon.call("get", id=memory)
+
+
+def test_what_came_out_of_the_bin_meanwhile_is_skipped(daemon: Daemon) -> None:
+    memory = daemon.remember("the fox sleeps")
+    daemon.call("forget", id=memory)
+    daemon.beat(31)
+    ctx = context(daemon)
+    planned = purge.plan(
+        ctx.read(lambda: list(ctx.stores.catalogue.gone())), ctx.now, bin_days=30.0, history_days=365.0
+    )
+    daemon.call("restore", id=memory)
+
+    assert ctx.apply(planned.erase).done == []
+    assert daemon.call("get", id=memory)["state"] == "live"
+
+
+def test_the_journal_goes_after_the_days_in_which_a_run_can_be_undone(daemon: Daemon) -> None:
+    daemon.remember("the fox sleeps", emotion=0.9)
+    daemon.call("recall", query="fox")
+    daemon.call("run_job", name="hebbian")
+    run = daemon.call("run_job", name="demote")
+    daemon.beat(29)
+    daemon.call("run_job", name="purge")
+    assert daemon.in_lane(daemon.stores.ledger.journal_of, run["run_id"]) != []
+    daemon.beat(2)
+    daemon.call("run_job", name="purge")
+
+    assert daemon.in_lane(daemon.stores.ledger.journal_of, run["run_id"]) == []
+    assert run["run_id"] in {one["run_id"] for one in daemon.call("runs", limit=500)["runs"]}

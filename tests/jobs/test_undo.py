@@ -1,0 +1,186 @@
+"""Taking back: whole nights in reverse, an undo itself, and never what was changed since."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+
+from jobs import undo
+from jobs.context import BATCH
+from storage.errors import Conflict, NotFound, Refused
+from storage.ledger import Entry
+from storage.model import DAY
+from tests.harness import Daemon
+from tests.jobs.world import for_all
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[Entry]:
+    """Entries of one run, newest first; a thing may occur more than once."""
+    keys = draw(st.lists(st.sampled_from("abcdefgh"), max_size=100))
+    numbered = list(enumerate(keys))[::-1]
+    return [Entry(number, "r", 0.0, "patch", key, "a", draw(st.booleans()), {}, {}) for number, key in numbered]
+
+
+@for_all(journals())
+def test_batches_hold_each_open_change_once_in_order_and_each_thing_once(entries) -> None:
+    batches = undo.plan(entries)
+
+    assert [entry for batch in batches for entry in batch] == [entry for entry in entries if not entry.undone]
+    for batch in batches:
+        assert 0 < len(batch) <= BATCH
+        assert len({entry.key for entry in batch}) == len(batch)
+
+
+@for_all(journals())
+def test_what_was_taken_back_is_not_planned_again(entries) -> None:
+    taken = {entry.number for batch in undo.plan(entries) for entry in batch}
+
+    assert undo.plan([entry._replace(undone=entry.undone or entry.number in taken) for entry in entries]) == []
+
+
+def state(daemon: Daemon) -> dict[str, object]:
+    """All that a night can change."""
+
+    def look() -> dict[str, object]:
+        rows = {row.id: row for row in daemon.stores.catalogue.every()}
+        kept = ("heat", "tier", "emotion", "accessed_at", "access_count", "access_days", "cooled_at_count", "state")
+        memories = {one: [getattr(row, name) for name in kept] for one, row in rows.items()}
+        return {"memories": memories, "edges": dict(daemon.stores.synapses.every())}
+
+    return daemon.in_lane(look)
+
+
+def busy(daemon: Daemon) -> list[str]:
+    """A store in which every step of the next night has something to do."""
+    ids = [daemon.remember(f"the red fox sleeps in barn {n}", emotion=n % 2, id=f"m{n:02d}") for n in range(20)]
+    daemon.call("connect", a=ids[0], b=ids[1], weight=2.0)
+    daemon.call("connect", a=ids[2], b=ids[3], weight=0.11)
+    daemon.beat(17)
+    for _ in range(3):
+        daemon.call("recall", query="fox barn 4", k=3)
+    return ids
+
+
+def test_a_whole_night_is_taken_back_and_made_again(daemon: Daemon) -> None:
+    busy(daemon)
+    before = state(daemon)
+    night = daemon.call("run_job", name="night")
+    assert {step["job"] for step in night["steps"] if step["outcome"] == "changed"} == {
+        "hebbian", "dream", "prune", "demote", "decay"
+    }  # fmt: skip
+    after = state(daemon)
+
+    undone = daemon.call("undo", run_id=night["run_id"])
+    assert undone["left"] == []
+    assert state(daemon) == before
+
+    again = daemon.call("undo", run_id=undone["run_id"])
+    assert again["left"] == []
+    assert state(daemon) == after
+
+
+def test_a_run_is_undone_once_and_its_step_of_the_night_with_it(daemon: Daemon) -> None:
+    busy(daemon)
+    night = daemon.call("run_job", name="night")
+    undone = daemon.call("undo", run_id=night["run_id"])
+
+    for run in (night, *night["steps"]):
+        with pytest.raises(Conflict) as error:
+            daemon.call("undo", run_id=run["run_id"])
+        assert error.value.extra["run_id"] == undone["run_id"]
+        assert undone["run_id"] in error.value.hint
+
+
+def test_what_was_made_again_can_be_taken_back_by_the_name_of_the_first_run(daemon: Daemon) -> None:
+    busy(daemon)
+    before = state(daemon)
+    run = daemon.call("run_job", name="decay")
+    first = daemon.call("undo", run_id=run["run_id"])
+    daemon.call("undo", run_id=first["run_id"])
+    assert state(daemon) != before
+
+    assert len(daemon.call("undo", run_id=run["run_id"])["restored"]) == run["counts"]["decayed"]
+    assert state(daemon) == before
+    with pytest.raises(Conflict):
+        daemon.call("undo", run_id=run["run_id"])
+
+
+def test_a_step_that_was_undone_alone_is_passed_over_by_the_undo_of_its_night(daemon: Daemon) -> None:
+    busy(daemon)
+    before = state(daemon)
+    night = daemon.call("run_job", name="night")
+    step = next(step for step in night["steps"] if step["job"] == "decay")
+    alone = daemon.call("undo", run_id=step["run_id"])
+    rest = daemon.call("undo", run_id=night["run_id"])
+
+    assert not set(rest["restored"]) & set(alone["restored"]) - set(before["memories"])
+    assert state(daemon) == before
+    runs = {run["run_id"]: run["undone_by"] for run in daemon.call("runs", limit=50)["runs"]}
+    assert runs[step["run_id"]] == alone["run_id"]
+    assert runs[night["run_id"]] == rest["run_id"]
+
+
+def test_what_was_changed_since_is_left_and_listed(daemon: Daemon) -> None:
+    ids = busy(daemon)
+    night = daemon.call("run_job", name="decay")
+    first, second, *others = (example["id"] for example in night["examples"])
+    daemon.call("restore", id=first)
+    daemon.call("forget", id=second, hard=True)
+    undone = daemon.call("undo", run_id=night["run_id"])
+
+    assert first in undone["left"]
+    assert set(others) <= set(undone["restored"])
+    assert daemon.call("get", id=first)["state"] == "live"
+    with pytest.raises(NotFound):
+        daemon.call("get", id=second)
+    assert set(ids) - {second} == {one["id"] for one in daemon.call("list", limit=50)["memories"]}
+
+
+def test_an_edge_that_grew_since_is_left_as_it_is(daemon: Daemon) -> None:
+    a, b = daemon.remember("the red fox sleeps in barn one"), daemon.remember("the red fox sleeps in barn two")
+    run = daemon.call("run_job", name="dream")
+    daemon.call("connect", a=a, b=b, weight=1.0)
+    (edge,) = daemon.in_lane(lambda: list(daemon.stores.synapses.every()))
+
+    undone = daemon.call("undo", run_id=run["run_id"])
+    assert (undone["restored"], undone["left"]) == ([], [edge[0]])
+    assert daemon.call("neighbors", id=a)["neighbors"][0]["kind"] == "manual"
+
+
+def test_hundreds_of_moves_come_back_in_batches(daemon: Daemon) -> None:
+    items = [{"content": f"note {n}", "expires_at": "2020-01-01T00:00:00Z"} for n in range(5 * BATCH)]
+    daemon.call("remember_many", items=items)
+    run = daemon.call("run_job", name="decay")
+    assert run["counts"]["expired"] == 5 * BATCH
+
+    assert len(daemon.call("undo", run_id=run["run_id"])["restored"]) == 5 * BATCH
+    assert daemon.in_lane(daemon.stores.engine.count, "bin") == 0
+
+
+def test_only_a_run_that_is_known_over_and_real_can_be_undone(daemon: Daemon) -> None:
+    busy(daemon)
+    with pytest.raises(NotFound):
+        daemon.call("undo", run_id="nope")
+    dry = daemon.call("run_job", name="decay", dry_run=True)
+    with pytest.raises(Refused, match="dry run"):
+        daemon.call("undo", run_id=dry["run_id"])
+
+
+def test_after_the_days_for_it_a_run_cannot_be_undone(daemon: Daemon) -> None:
+    busy(daemon)
+    run = daemon.call("run_job", name="decay")
+    daemon.clock.advance(30 * DAY + 1)
+
+    with pytest.raises(Refused, match="30 days"):
+        daemon.call("undo", run_id=run["run_id"])
+
+
+def test_an_undo_is_a_run_and_says_what_it_took_back(daemon: Daemon) -> None:
+    busy(daemon)
+    decayed = daemon.call("run_job", name="decay")
+    undone = daemon.call("undo", run_id=decayed["run_id"])
+    (run, *_) = daemon.call("runs", limit=1)["runs"]
+
+    assert (run["run_id"], run["job"], run["undo_of"]) == (undone["run_id"], "undo", decayed["run_id"])
+    assert run["counts"] == {"restored": len(undone["restored"]), "left": 0}
