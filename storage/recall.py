@@ -146,8 +146,8 @@ class Recaller:
     def _neighbours(self, memory: str, where: Where) -> Iterator[Memory]:
         """The admitted ones: along the session one and two steps either way, along the strongest other edges one step."""
         near = [one for step in (self._synapses.after, self._synapses.before) for one in _two_steps(step, memory)]
-        edges = sorted(self._synapses.of(memory), key=_stored_weight, reverse=True)
-        others = (edge.other(memory) for edge in edges if edge.kind != "next")
+        ties = self._synapses.ties(memory)
+        others = sorted(ties, key=lambda other: ties[other].weight, reverse=True)
         yield from self._admitted(near, where)
         yield from islice(self._admitted(others, where), NEIGHBOURS)
 
@@ -197,11 +197,10 @@ class Recaller:
         ends: list[tuple[int, int]] = []
         edges: list[Synapse] = []
         for receiver, row in enumerate(rows):
-            for edge in self._synapses.of(row.id):
-                giver = number.get(edge.b if edge.a == row.id else edge.a)
-                if giver is not None and edge.kind != "next":
-                    ends.append((receiver, giver))
-                    edges.append(edge)
+            ties = self._synapses.ties(row.id)
+            for other in ties.keys() & number.keys():
+                ends.append((receiver, number[other]))
+                edges.append(ties[other])
         if not edges:
             return []
         receivers = np.array([receiver for receiver, _ in ends])
@@ -216,10 +215,6 @@ def _two_steps(step: Callable[[str], list[str]], memory: str) -> Iterator[str]:
     for one in step(memory):
         yield one
         yield from step(one)
-
-
-def _stored_weight(edge: Synapse) -> float:
-    return edge.weight
 
 
 def _fill(column: np.ndarray[Any, np.dtype[np.float64]], scored: list[Scored], number: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ calls are made in the lane.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from storage.engine import Engine, Payload, Point
@@ -16,6 +16,7 @@ from storage.model import EDGE_KINDS, Synapse, synapse_key
 
 SYNAPSES: Final = "synapses"
 BATCH: Final = 256
+NOTHING: Final[Mapping[str, Synapse]] = {}
 #: The kinds of the one associative edge of a pair, weakest claim first: a stronger claim renames the edge.
 ASSOCIATIVE: Final = ("hebbian", "similar", "concept", "manual")
 
@@ -27,6 +28,7 @@ class Synapses:
         self._engine = engine
         self._edges: dict[str, Synapse] = {}
         self._around: dict[str, dict[str, Synapse]] = {}
+        self._ties: dict[str, dict[str, Synapse]] = {}
         self._after: dict[str, list[str]] = {}
         self._before: dict[str, list[str]] = {}
 
@@ -55,6 +57,10 @@ class Synapses:
     def of(self, memory: str) -> Iterable[Synapse]:
         """The edges at a memory, masked or not: who reads them must ask the filter about the other end."""
         return self._around.get(memory, {}).values()
+
+    def ties(self, memory: str) -> Mapping[str, Synapse]:
+        """The edges at a memory by their other end, without `next`; of two to one end, the one stored heavier."""
+        return self._ties.get(memory, NOTHING)
 
     def degree(self, memory: str) -> int:
         """How many associative edges a memory has."""
@@ -95,11 +101,13 @@ class Synapses:
         if key in self._edges:
             self._forget(key)
         self._edges[key] = edge
+        self._around.setdefault(edge.a, {})[key] = edge
+        self._around.setdefault(edge.b, {})[key] = edge
         if edge.kind == "next":
             self._after.setdefault(edge.a, []).append(edge.b)
             self._before.setdefault(edge.b, []).append(edge.a)
-        self._around.setdefault(edge.a, {})[key] = edge
-        self._around.setdefault(edge.b, {})[key] = edge
+        else:
+            self._tie(edge)
 
     def _forget(self, key: str) -> None:
         edge = self._edges.pop(key)
@@ -111,6 +119,26 @@ class Synapses:
         if edge.kind == "next":
             self._after[edge.a].remove(edge.b)
             self._before[edge.b].remove(edge.a)
+        else:
+            self._untie(edge)
+
+    def _tie(self, edge: Synapse) -> None:
+        held = self._ties.get(edge.a, NOTHING).get(edge.b)
+        if held is None or edge.weight > held.weight:
+            self._ties.setdefault(edge.a, {})[edge.b] = edge
+            self._ties.setdefault(edge.b, {})[edge.a] = edge
+
+    def _untie(self, edge: Synapse) -> None:
+        """Forget the tie that this edge was; a lighter one between the same two takes its place."""
+        if self._ties.get(edge.a, NOTHING).get(edge.b) is not edge:
+            return
+        for one, other in ((edge.a, edge.b), (edge.b, edge.a)):
+            self._ties[one].pop(other, None)
+            if not self._ties[one]:
+                del self._ties[one]
+        for left in self.of(edge.a):
+            if left.kind != "next" and left.other(edge.a) == edge.b:
+                self._tie(left)
 
 
 def to_payload(edge: Synapse) -> Payload:

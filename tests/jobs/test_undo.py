@@ -129,7 +129,7 @@ def test_what_was_changed_since_is_left_and_listed(daemon: Daemon) -> None:
     daemon.call("forget", id=second, hard=True)
     undone = daemon.call("undo", run_id=night["run_id"])
 
-    assert first in undone["left"]
+    assert {first, second} <= set(undone["left"])
     assert set(others) <= set(undone["restored"])
     assert daemon.call("get", id=first)["state"] == "live"
     with pytest.raises(NotFound):
@@ -146,6 +146,18 @@ def test_an_edge_that_grew_since_is_left_as_it_is(daemon: Daemon) -> None:
     undone = daemon.call("undo", run_id=run["run_id"])
     assert (undone["restored"], undone["left"]) == ([], [edge[0]])
     assert daemon.call("neighbors", id=a)["neighbors"][0]["kind"] == "manual"
+
+
+def test_an_edge_whose_memory_was_erased_for_good_is_left(daemon: Daemon) -> None:
+    a, b = daemon.remember("the fox"), daemon.remember("the mill")
+    daemon.call("connect", a=a, b=b, weight=0.101)
+    daemon.beat(1)
+    run = daemon.call("run_job", name="prune")
+    assert run["counts"]["pruned"] == 1
+    daemon.call("forget", id=a, hard=True)
+    undone = daemon.call("undo", run_id=run["run_id"])
+
+    assert (undone["restored"], len(undone["left"])) == ([], 1)
 
 
 def test_hundreds_of_moves_come_back_in_batches(daemon: Daemon) -> None:

@@ -108,16 +108,10 @@ def test_a_text_beside_the_content_may_be_empty() -> None:
 
 @pytest.mark.parametrize("bad", ["a\0b", "a\ud800b"])
 def test_what_no_file_can_keep_is_refused_with_its_offset(bad) -> None:
-    for given in (
-        {"content": bad},
-        {"author": bad},
-        {"tags": [bad]},
-        {"metadata": {"k": bad}},
-        {"id": bad},
-        {"scope": bad},
-    ):
+    fields = {"content": bad, "author": bad, "tags": [bad], "metadata": {"k": bad}, "id": bad, "scope": bad}
+    for field, value in fields.items():
         with pytest.raises(Invalid) as refused:
-            gate().admit(given)
+            gate().admit({field: value})
         assert refused.value.extra["offset"] == 1
 
 

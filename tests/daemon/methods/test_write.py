@@ -182,12 +182,12 @@ def test_the_configured_default_holds_for_what_nobody_marked(daemons: Callable[.
         ({"content": "x", "request_id": "r" * 129}, "invalid", "request_id", "at most 128"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_by_its_field_and_nothing_is_stored(daemon: Daemon, params, kind, field, words):
-    error = refused(daemon, kind, "remember", **params)
+def test_what_cannot_be_kept_is_refused_by_its_field_and_nothing_is_stored(shared: Daemon, params, kind, field, words):
+    error = refused(shared, kind, "remember", **params)
 
     assert error.extra["field"] == field
     assert words in error.detail
-    assert daemon.call("stats", scope="*")["total"] == 0
+    assert shared.call("stats")["total"] == 0
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_what_cannot_be_kept_is_refused_by_its_field_and_nothing_is_stored(daemo
         ({"type": "preference"}, "type: it is one of semantic", "A type of your own goes into `subtype`."),
     ],
 )
-def test_a_slip_is_answered_with_what_was_probably_meant(daemon: Daemon, params, detail, hint) -> None:
-    error = refused(daemon, "invalid", "remember", content="x", **params)
+def test_a_slip_is_answered_with_what_was_probably_meant(shared: Daemon, params, detail, hint) -> None:
+    error = refused(shared, "invalid", "remember", content="x", **params)
 
     assert detail in error.detail
     assert error.hint == hint
@@ -219,14 +219,15 @@ def test_a_slip_is_answered_with_what_was_probably_meant(daemon: Daemon, params,
         ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
     ],
 )
-def test_a_naive_time_is_utc_and_every_answer_shows_the_same_instant_alike(daemon: Daemon, given, shown) -> None:
-    daemon.remember("Ada ran", id="run", event_at=given)
+def test_a_naive_time_is_utc_and_every_answer_shows_the_same_instant_alike(shared: Daemon, given, shown) -> None:
+    memory = shared.remember("Ada ran", event_at=given, scope=f"times/{len(given)}-{given[:4]}")
+    scope = shared.call("get", id=memory)["scope"]
 
-    listed = daemon.call("list")["memories"][0]
-    recalled = daemon.call("recall", query="ran")["hits"][0]
-    updated = daemon.call("pin", id="run")
+    listed = shared.call("list", scope=scope)["memories"][0]
+    recalled = shared.call("recall", query="ran", scope=scope)["hits"][0]
+    updated = shared.call("pin", id=memory)
 
-    seen = [daemon.call("get", id="run"), listed, recalled, updated]
+    seen = [shared.call("get", id=memory), listed, recalled, updated]
     assert [one["event_at"] for one in seen] == [shown] * 4
     assert len({one["created_at"] for one in seen}) == 1
 
@@ -390,10 +391,8 @@ def test_marks_change_one_field_and_make_no_version(daemon: Daemon) -> None:
         ("update", {"connect_to": []}, "connect_to"),
     ],
 )
-def test_a_wrong_mark_is_invalid_and_names_its_field(daemon: Daemon, method, params, field) -> None:
-    daemon.remember("Ada likes tea", id="tea")
-
-    assert refused(daemon, "invalid", method, id="tea", **params).extra["field"] == field
+def test_a_wrong_mark_is_invalid_and_names_its_field(shared: Daemon, method, params, field) -> None:
+    assert refused(shared, "invalid", method, id="tea", **params).extra["field"] == field
 
 
 @pytest.mark.parametrize(
@@ -410,11 +409,11 @@ def test_a_wrong_mark_is_invalid_and_names_its_field(daemon: Daemon, method, par
         ("set_tier", {"tier": "long"}),
     ],
 )
-def test_a_write_to_an_id_that_does_not_exist_is_not_found_and_takes_no_prefix(daemon: Daemon, method, params) -> None:
-    memory = daemon.remember("Ada likes tea")
+def test_a_write_to_an_id_that_does_not_exist_is_not_found_and_takes_no_prefix(shared: Daemon, method, params) -> None:
+    memory = shared.remember("Ada likes tea", scope="prefixes")
 
-    unknown = refused(daemon, "not_found", method, id="nobody", **params)
-    prefix = refused(daemon, "not_found", method, id=memory[:20], **params)
+    unknown = refused(shared, "not_found", method, id="nobody", **params)
+    prefix = refused(shared, "not_found", method, id=memory[:20], **params)
 
     assert unknown.detail == "There is no memory 'nobody'."
     assert prefix.detail == f"There is no memory {memory[:20]!r}."
