@@ -1,85 +1,45 @@
-"""`dreamd`: read the configuration, run until a signal, leave with an exit code that says how it went."""
+"""`dreamd`: reads its flags, sees that the three packages are ours, and runs the daemon in the foreground.
+
+Until that is seen only the standard library is imported: another distribution's package in place of ours would fail oddly.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import signal
+import importlib.util
 import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Final
 
-import structlog
+import daemon
 
-from daemon import __version__, log
-from daemon.app import build
-from daemon.clock import SystemClock
-from daemon.config import Config, environment, load
-from daemon.lock import StateLocked
-from daemon.notify import Notifier, take_sockets, watchdog_seconds
-from storage.errors import DreamdError, Invalid
-
-FAILED: Final = 1
-USAGE: Final = 2  # the unit does not restart on it, nor on a locked state
+USAGE: Final = 2  # the unit does not restart on it
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the daemon in the foreground; returns 0 clean, 1 failure, 2 usage or configuration, 3 state locked."""
+    """Run until a signal; returns 0 clean, 1 failure, 2 usage or configuration, 3 state locked."""
     options = _parser().parse_args(arguments)
-    environ = dict(environment())
-    log.configure(sys.stderr, journal=log.reaches_journal(environ, 2), tty=sys.stderr.isatty())
-    try:
-        _check_packages()
-        config = load(environ, config=options.config, state_dir=options.state_dir, socket=options.socket)
-        asyncio.run(_run(config, environ))
-    except StateLocked as error:
-        return _say(error, error.exit_code)
-    except Invalid as error:
-        return _say(error, USAGE)
-    except DreamdError as error:
-        return _say(error, FAILED)
-    return 0
+    if fault := misplaced():
+        sys.stderr.write(f"dreamd: {fault}\n  Install it into a virtual environment of its own: pipx install dreamd\n")
+        return USAGE
+    from daemon.process import run
+
+    return run(config=options.config, state_dir=options.state_dir, socket=options.socket)
 
 
-async def _run(config: Config, environ: dict[str, str]) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    notifier = Notifier(environ.get("NOTIFY_SOCKET", ""))
-    passed = [sock for _, sock in take_sockets(environ, os.getpid())]
-    app = await build(
-        config,
-        clock=SystemClock(),
-        notifier=notifier,
-        watchdog_seconds=watchdog_seconds(environ, os.getpid()),
-        passed=passed,
-    )
-    try:
-        await stopped.wait()
-    finally:
-        structlog.get_logger("daemon").info("app.stopping")
-        await app.stop()
-
-
-def _check_packages() -> None:
-    """Another distribution may have put its own `daemon` beside or over ours; say so instead of failing oddly."""
-    import jobs
-    import storage
-
+def misplaced(find: Callable[[str], ModuleSpec | None] = importlib.util.find_spec) -> str:
+    """What is wrong with the packages, or nothing: others on PyPI are named like ours, and one may have overwritten ours."""
     here = Path(__file__).parent.parent
-    for package in (jobs, storage):
-        if Path(str(package.__file__)).parent.parent != here:
-            raise Invalid(
-                f"`{package.__name__}` comes from {Path(str(package.__file__)).parent}, not from {here}.",
-                hint="Install dreamd into a virtual environment of its own: pipx install dreamd",
-            )
-
-
-def _say(error: DreamdError, code: int) -> int:
-    print(f"dreamd: {error.detail}\n  {error.hint}", file=sys.stderr)
-    return code
+    if not hasattr(daemon, "__version__"):
+        return f"The package `daemon` in {here} was overwritten by another distribution's."
+    for name in ("jobs", "storage"):
+        spec = find(name)
+        place = Path(spec.origin).parent.parent if spec is not None and spec.origin else None
+        if place != here:
+            return f"The package `{name}` comes from {place or 'nowhere'}, not from {here}."
+    return ""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--socket", metavar="PATH", help="the socket to serve (else $DREAMD_SOCKET, else in $XDG_RUNTIME_DIR/dreamd)"
     )
-    parser.add_argument("--version", action="version", version=f"dreamd {__version__}")
+    version = getattr(daemon, "__version__", "of unknown version")
+    parser.add_argument("--version", action="version", version=f"dreamd {version}")
     return parser
 
 

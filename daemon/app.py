@@ -19,7 +19,8 @@ from daemon.lock import StateLock
 from daemon.methods import METHODS
 from daemon.metrics import Metrics
 from daemon.notify import Notifier
-from daemon.opening import LoadEmbedder, Opened, make_state, open_stores
+from daemon.opening import LoadEmbedder, Opened, make_state, open_stores, recall_weights
+from daemon.options import Sections
 from daemon.parts import Health, Parts
 from daemon.retries import Retries
 from daemon.rpc import Limits, RpcServer, bind_unix
@@ -59,6 +60,13 @@ class App:
     scheduler: Scheduler
     stack: AsyncExitStack  # what is to be taken down
     metrics_port: int | None = None
+
+    def reread(self, config: Config) -> None:
+        """Take over what can change while it runs, which is `[recall]`; whatever else differs waits for a restart."""
+        self.parts.stores.recaller.weights = recall_weights(config)
+        running = self.parts.config
+        differing = [name for name in Sections.model_fields if getattr(config, name) != getattr(running, name)]
+        log.info("app.config_reread", waiting_for_restart=[name for name in differing if name != "recall"])
 
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, end the job at its checkpoint, flush, let go."""

@@ -108,13 +108,14 @@ def _stores(config: Config, engine: Engine, ledger: Ledger, now: float) -> Store
     if ledger.fact(BORN) is None:
         ledger.set_fact(BORN, now)
     ledger.cut_off_runs(now)
-    stores = Stores(engine, ledger, weights=_weights(config), default_sensitivity=config.sensitivity.default)
+    stores = Stores(engine, ledger, weights=recall_weights(config), default_sensitivity=config.sensitivity.default)
     note_heartbeat(stores, now)
     stores.load()
     return stores
 
 
-def _weights(config: Config) -> Weights:
+def recall_weights(config: Config) -> Weights:
+    """The weights of recall that can be configured."""
     options = config.recall
     return Weights(
         recency=options.recency_weight, recency_halflife_days=options.recency_halflife_days, citation=options.citation_weight,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,7 @@ from daemon.clock import Clock
 from jobs import undo
 from jobs.context import Context, Report, Settings
 from jobs.table import JOBS, NIGHT, Job
-from storage.errors import Conflict, Corrupt, DreamdError, NotFound, Refused, Unavailable
+from storage.errors import Conflict, Corrupt, DreamdError, Unavailable
 from storage.lane import Lane
 from storage.learn import LearnBuffer
 from storage.ledger import Run
@@ -33,6 +33,7 @@ log = structlog.get_logger("daemon.runner")
 MAX_WAITING: Final = 16
 UNDO_DEADLINE: Final = 600.0  # seconds
 PAUSED: Final = "jobs_paused"
+STOPPING: Final = "stopping"  # why a run was cut short that goes on at the next start
 TICK: Final = 1e-6  # seconds between the beginnings of a night's steps at least: their order is told by them
 
 Progress = Callable[[dict[str, Any]], None]
@@ -130,12 +131,12 @@ class Runner:
         undone = undo.Undone()
 
         async def begin() -> Run:
-            target, runs = await self._lane.run(self._undoable, run_id)
-            flight.run = flight.run._replace(undo_of=target)
+            runs = await self._lane.run(self._undoable, run_id)
+            flight.run = flight.run._replace(undo_of=runs[-1])
             job = Job("undo", lambda ctx: undo.run(ctx, runs, undone), UNDO_DEADLINE, "take back a run")
             run = await self._alone(job, flight, None, EVERY_SCOPE, {})
             if run.outcome in ("changed", "unchanged"):
-                await self._lane.run(self._mark_undone, {target, *runs}, run.id)
+                await self._lane.run(self._mark_undone, runs, run.id)
             return run
 
         run = await asyncio.shield(self._launch(flight, begin))
@@ -199,33 +200,34 @@ class Runner:
         self, job: Job, flight: Flight, at: float | None, scope: str, parameters: Mapping[str, Any]
     ) -> Run:
         if at is None:  # it may have waited for its turn
-            flight.run = flight.run._replace(started_at=self._clock.now())
+            flight.run = _timed(flight.run, self._clock.now())
         run, _ = await self._step(job, flight, flight.run, scope, parameters)
         return run
 
     async def _night(self, flight: Flight, at: float | None) -> Run:
         """Every step in order; a bug in one does not keep the next from running, a store that is away ends the night."""
         began = self._clock.monotonic()
-        night = flight.run if at is not None else flight.run._replace(started_at=self._clock.now())
-        flight.run = night
+        flight.run = night = _timed(flight.run, self._clock.now() if at is None else at)
         await self._lane.run(self._stores.ledger.start_run, night)
         steps: list[Run] = []
         changed: dict[str, int] = {}
         latest = night.started_at
+        stopped = False
         for name in NIGHT:
             if name in self._settings.left_out:
                 continue
             if flight.stop.is_set():
+                stopped = True
                 break
-            latest = max(latest + TICK, night.started_at if at is not None else self._clock.now())
-            run = self._record(name, night.trigger, latest)._replace(dry_run=night.dry_run, parent=night.id)
-            flight.step, flight.done, flight.total = run, 0, 0
-            run, changed[name] = await self._step(JOBS[name], flight, run, EVERY_SCOPE, {})
-            steps.append(run)
-            if run.outcome == "failed" and run.reason in (Unavailable.kind, Corrupt.kind):
+            latest = max(latest + TICK, self._clock.now() if at is None else at)
+            step = self._record(name, night.trigger, latest)._replace(dry_run=night.dry_run, parent=night.id)
+            flight.step, flight.done, flight.total = step, 0, 0
+            step, changed[name] = await self._step(JOBS[name], flight, step, EVERY_SCOPE, {})
+            steps.append(step)
+            if step.outcome == "failed" and step.reason in (Unavailable.kind, Corrupt.kind):
                 break
         flight.step = None
-        outcome, reason = _night_outcome(steps, stopped=flight.stop.is_set())
+        outcome, reason = _night_outcome(steps, stopped=stopped)
         examples = [{"job": step.job, "outcome": step.outcome, "run_id": step.id} for step in steps]
         took = self._clock.monotonic() - began
         return await self._finish(night, took, outcome, reason, Report(changed, examples))
@@ -245,7 +247,7 @@ class Runner:
         with structlog.contextvars.bound_contextvars(run_id=run.id, job_name=job.name, trigger=run.trigger):
             report, outcome, reason = await self._work(job, ctx)
             if ctx.cut_short and outcome != "failed":
-                outcome, reason = "cancelled", "stopping" if flight.stop.is_set() else "deadline"
+                outcome, reason = "cancelled", STOPPING if flight.stop.is_set() else "deadline"
             if outcome != "failed":
                 level = log.info if reason is None else log.warning
                 level("job.finished", outcome=outcome, reason=reason, **report.counts)
@@ -284,44 +286,24 @@ class Runner:
             examples=run.examples,
         )  # fmt: skip
 
-    def _undoable(self, run_id: str) -> tuple[str, list[str]]:
-        """The run to take back and the runs that it is made of, latest first. Raises where there is nothing to take back.
+    def _undoable(self, run_id: str) -> list[str]:
+        oldest = self._clock.now() - self._settings.undo_days * DAY
+        return undo.standing(self._stores.ledger, run_id, oldest=oldest)
 
-        Where the undo of a run was itself undone, the changes stand by that second undoing: it is the one to take back.
-        """
-        run = self._found(run_id)
-        if run.dry_run or run.outcome is None:
-            state = "was a dry run" if run.dry_run else "is still under way"
-            raise Refused(f"Run {run_id!r} {state}; there is nothing to take back.", hint="dreamctl runs")
-        while run.undone_by is not None:
-            by = self._found(run.undone_by)
-            if by.undone_by is None:
-                raise Conflict(f"Run {run_id!r} was undone already.", hint=f"dreamctl undo {by.id}", run_id=by.id)
-            run = self._found(by.undone_by)
-        if run.started_at < self._clock.now() - self._settings.undo_days * DAY:
-            raise Refused(
-                f"Run {run_id!r} is older than {self._settings.undo_days:g} days; what it changed is not kept so long.",
-                hint="dreamctl list --state forgotten",
-            )
-        steps = [step.id for step in self._stores.ledger.steps_of(run.id) if step.undone_by is None]
-        return run.id, steps[::-1] or [run.id]
-
-    def _found(self, run_id: str) -> Run:
-        run = self._stores.ledger.run(run_id)
-        if run is None:
-            raise NotFound(f"There is no run {run_id!r}.", hint="dreamctl runs")
-        return run
-
-    def _mark_undone(self, runs: set[str], by: str) -> None:
+    def _mark_undone(self, runs: Sequence[str], by: str) -> None:
         for run in runs:
             self._stores.ledger.mark_undone(run, by)
 
     def _record(self, name: str, trigger: str, at: float) -> Run:
-        """A run as it begins; its dice are seeded by the job and the instant, and the seed is recorded."""
-        seed = zlib.crc32(f"{name} {at!r}".encode())
-        return Run(
-            self._clock.new_id(), name, None, trigger, False, at, None, seed, None, None, None, {}, [], 0, None, None
+        run = Run(
+            self._clock.new_id(), name, None, trigger, False, at, None, 0, None, None, None, {}, [], 0, None, None
         )
+        return _timed(run, at)
+
+
+def _timed(run: Run, at: float) -> Run:
+    """A run as it begins at this instant; its dice are seeded by the job and the instant, and the seed is recorded."""
+    return run._replace(started_at=at, seed=zlib.crc32(f"{run.job} {at!r}".encode()))
 
 
 def _log_lost(task: asyncio.Task[Run]) -> None:
@@ -333,10 +315,12 @@ def _log_lost(task: asyncio.Task[Run]) -> None:
 
 def _night_outcome(steps: list[Run], *, stopped: bool) -> tuple[str, str | None]:
     """A night is as good as its worst step, so that none hides behind the others."""
-    worst = next((step for step in steps if step.outcome == "failed"), None)
-    if worst is None and stopped:
-        return "cancelled", "stopping"
-    worst = worst or next((step for step in steps if step.outcome == "cancelled"), None)
-    if worst is not None:
-        return worst.outcome or "failed", f"{worst.job}: {worst.reason}"
+    failed = next((step for step in steps if step.outcome == "failed"), None)
+    if failed is not None:
+        return "failed", f"{failed.job}: {failed.reason}"
+    cut = next((step for step in steps if step.outcome == "cancelled"), None)
+    if stopped or (cut is not None and cut.reason == STOPPING):
+        return "cancelled", STOPPING
+    if cut is not None:
+        return "cancelled", f"{cut.job}: {cut.reason}"
     return "changed" if any(step.outcome == "changed" for step in steps) else "unchanged", None

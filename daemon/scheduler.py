@@ -22,7 +22,7 @@ from apscheduler.triggers.cron import CronTrigger
 
 from daemon.clock import Clock
 from daemon.options import Schedule
-from daemon.runner import Runner
+from daemon.runner import STOPPING, Runner
 from jobs.table import RUNNABLE
 from storage.errors import DreamdError
 from storage.ledger import Run
@@ -158,4 +158,4 @@ class Scheduler:
 
 
 def _was_stopped(run: Run) -> bool:
-    return run.outcome == "cancelled" and run.reason == "stopping" and run.trigger != "manual"
+    return run.outcome == "cancelled" and run.reason == STOPPING and run.trigger != "manual"

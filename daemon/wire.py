@@ -110,7 +110,8 @@ def validated(method: str, model: type[Params], params: Mapping[str, Any], *, wi
     try:
         return model.model_validate(dict(params))
     except ValidationError as error:
-        faults = error.errors(include_url=False)
+        # A name that is spelt wrong comes first: it is why the right one is missing.
+        faults = sorted(error.errors(include_url=False), key=lambda fault: fault["type"] != "extra_forbidden")
         first = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
         # What does not fit a union is told once for each member; the longest way leads to what was meant.
         raise _explained(method, model, max(first, key=lambda fault: len(fault["loc"])), within) from None

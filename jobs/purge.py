@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from jobs.context import EXAMPLES, Context, Report, check_counts
 from storage.changes import Erase
 from storage.model import DAY, Memory
+from storage.store import Stores
 
 RUNS_DAYS: Final = 400.0  # what each night did stays readable for more than a year
 
@@ -43,7 +44,9 @@ def run(ctx: Context) -> Report:
     )
     applied = ctx.apply(planned.erase)
     done = [change for change in applied.done if isinstance(change, Erase)]
-    waiting = planned.examined - len(done) if ctx.dry_run else ctx.read(_finish, ctx)
+    if not ctx.dry_run:
+        _trim(ctx)
+    waiting = planned.examined - len(done) if ctx.dry_run else ctx.read(_waiting, ctx.stores)
     counts = {"purged": len(done), "waiting": waiting, "skipped": len(applied.skipped)}
     examples = [{"id": change.memory, "reason": "its time in the bin is over"} for change in done[:EXAMPLES]]
     return Report(counts, examples, changed=len(done))
@@ -53,12 +56,16 @@ def _snapshot(ctx: Context) -> list[Memory]:
     return list(ctx.stores.catalogue.gone())
 
 
-def _finish(ctx: Context) -> int:
-    """Trim the ledger; how many are in the bin now, which the engine confirms."""
+def _trim(ctx: Context) -> None:
+    """Straight in the ledger, which has a lock of its own: deleting a month of journal is nothing to hold the lane for."""
     ctx.stores.ledger.trim(
         images_before=ctx.now - ctx.settings.undo_days * DAY,
         runs_before=ctx.now - RUNS_DAYS * DAY,
         requests_before=ctx.now - DAY,
     )
-    check_counts(ctx.stores)
-    return ctx.stores.catalogue.gone_count
+
+
+def _waiting(stores: Stores) -> int:
+    """How many are in the bin now, which the engine confirms."""
+    check_counts(stores)
+    return stores.catalogue.gone_count

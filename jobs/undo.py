@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from jobs.context import BATCH, EXAMPLES, Context, Report
 from storage.changes import Change
-from storage.ledger import Entry
+from storage.errors import Conflict, NotFound, Refused
+from storage.ledger import Entry, Ledger, Run
 
 
 @dataclass(slots=True)
@@ -38,6 +39,36 @@ def plan(entries: Sequence[Entry]) -> list[list[Entry]]:
         batches[-1].append(entry)
         keys.add(entry.key)
     return batches
+
+
+def standing(ledger: Ledger, run_id: str, *, oldest: float) -> list[str]:
+    """The runs to take back in order, the one that was meant last: a night's steps come before it, latest first.
+
+    Where the undo of a run was itself undone, the changes stand by that second undoing, which is the one to take back.
+    What is older than `oldest` has no before-images. Raises where there is nothing to take back.
+    """
+    run = _found(ledger, run_id)
+    if run.dry_run or run.outcome is None:
+        state = "was a dry run" if run.dry_run else "is still under way"
+        raise Refused(f"Run {run_id!r} {state}; there is nothing to take back.", hint="dreamctl runs")
+    while run.undone_by is not None:
+        by = _found(ledger, run.undone_by)
+        if by.undone_by is None:
+            raise Conflict(f"Run {run_id!r} was undone already.", hint=f"dreamctl undo {by.id}", run_id=by.id)
+        run = _found(ledger, by.undone_by)
+    if run.started_at < oldest:
+        raise Refused(
+            f"Run {run_id!r} is past the days for which before-images are kept.", hint="dreamctl list --state forgotten"
+        )
+    steps = [step.id for step in ledger.steps_of(run.id) if step.undone_by is None]
+    return [*reversed(steps), run.id]
+
+
+def _found(ledger: Ledger, run_id: str) -> Run:
+    run = ledger.run(run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id!r}.", hint="dreamctl runs")
+    return run
 
 
 def run(ctx: Context, targets: Sequence[str], undone: Undone) -> Report:

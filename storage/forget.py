@@ -57,11 +57,10 @@ def forget(
     return Forgotten(list(rows), unknown)
 
 
-def restore(stores: Stores, memory: str, clearance: str, now: float | None = None) -> Memory:
+def restore(stores: Stores, memory: str, clearance: str, now: float) -> Memory:
     """Bring a memory back out of the bin with its edges; what is live already stays as it is.
 
-    That is a use of it at `now`: it fades from then on, else the next `decay` would take it again. An end that is over
-    is taken away.
+    That is a use of it: it fades from now on, else the next `decay` would take it again. An end that is over goes.
     """
     row = stores.memories.visible(memory, clearance)
     if row.state == "live":
@@ -74,10 +73,9 @@ def restore(stores: Stores, memory: str, clearance: str, now: float | None = Non
                 duplicate_of=twin.id,
             )
     back: dict[str, Any] = {"forgotten_at": None, "forgotten_reason": "", "invalid_at": None, "superseded_by": None}
-    if now is not None:
-        back["accessed_at"] = max(now, row.accessed_at or 0.0)
-        if row.expires_at is not None and row.expires_at <= now:
-            back["expires_at"] = None
+    back["accessed_at"] = max(now, row.accessed_at or 0.0)
+    if row.expires_at is not None and row.expires_at <= now:
+        back["expires_at"] = None
     stores.memories.move({memory: back})
     return stores.memories.row(memory)
 

@@ -17,6 +17,7 @@ from storage.model import FIELDS, TUPLES, Memory, cleared, point_id, prefixes
 
 LIVE: Final = "memories"
 BIN: Final = "bin"
+BATCH: Final = 256  # memories in RAM at once while they move; each may be a megabyte
 INDEXES: Final = ("scopes", "tags", "sensitivity")
 ROW: Final = tuple(name for name in FIELDS if name not in ("content", "context"))  # what the catalogue keeps
 SHARED: Final = frozenset({
@@ -180,17 +181,19 @@ class Memories:
                 self._catalogue.drop(memory)
 
     def _carry(self, changes: Mapping[str, Mapping[str, Any]], source: str, target: str) -> None:
-        records = self._engine.retrieve(source, [point_id(memory) for memory in changes], vectors=True)
-        moved: list[tuple[Memory, Point]] = []
-        for record in records.values():
-            memory = from_payload(record.payload)
-            memory = replace(memory, **changes[memory.id], seq=memory.seq + 1)
-            moved.append((memory, Point(record.id, _payload(memory, record.payload), record.dense, record.text)))
-        self._engine.upsert(target, [point for _, point in moved])
-        self._engine.flush(target)
-        self._engine.delete(source, [point.id for _, point in moved])
-        for memory, _ in moved:
-            self._catalogue.put(memory)
+        points = [point_id(memory) for memory in changes]
+        for start in range(0, len(points), BATCH):
+            records = self._engine.retrieve(source, points[start : start + BATCH], vectors=True)
+            moved: list[tuple[Memory, Point]] = []
+            for record in records.values():
+                memory = from_payload(record.payload)
+                memory = replace(memory, **changes[memory.id], seq=memory.seq + 1)
+                moved.append((memory, Point(record.id, _payload(memory, record.payload), record.dense, record.text)))
+            self._engine.upsert(target, [point for _, point in moved])
+            self._engine.flush(target)
+            self._engine.delete(source, [point.id for _, point in moved])
+            for memory, _ in moved:
+                self._catalogue.put(memory)
 
 
 def missing(memory: str) -> NotFound:

@@ -21,8 +21,8 @@ MAX_IDS: Final = 10_000
 class ForgetParams(Writing):
     """What to forget."""
 
-    id: Id | None = None
-    ids: list[Id] | None = Field(default=None, max_length=MAX_IDS)
+    id: Id | None = Field(default=None, description="One memory's id.")
+    ids: list[Id] | None = Field(default=None, max_length=MAX_IDS, description="Or the ids of several.")
     hard: bool = Field(
         default=False, description="Erase everywhere at once instead of moving to the bin; cannot be taken back."
     )

@@ -97,7 +97,7 @@ class EmotionParams(IdParams):
 class TierParams(IdParams):
     """A new retention class."""
 
-    tier: Tier
+    tier: Tier = Field(description="core stays, long is demoted when unused, short fades.")
 
 
 class Remembered(TypedDict):

@@ -17,7 +17,6 @@ import pytest
 from daemon.sockets import MAX_PATH_BYTES, Peer, bind_unix, is_member, peer_of
 from storage.errors import Conflict, Invalid, Unavailable
 from tests.daemon.serving import short_folder
-from tests.requirements import require
 
 
 @pytest.fixture
@@ -190,6 +189,7 @@ def test_membership_comes_from_the_peers_gid_or_from_the_user_database() -> None
 def test_a_member_listed_in_the_group_belongs_to_it() -> None:
     users = {user.pw_name: user.pw_uid for user in pwd.getpwall()}
     listed = [(group, users[name]) for group in grp.getgrall() for name in group.gr_mem if name in users]
-    require(bool(listed), "no group of this machine lists a member")
+    if not listed:
+        pytest.skip("no group of this machine lists a member")
 
     assert all(is_member(Peer(1, uid, 4_000_000), group.gr_name) for group, uid in listed)

@@ -81,13 +81,18 @@ def test_only_the_short_unpinned_grown_and_weak_fade(rows, awake, threshold) -> 
 @pytest.mark.parametrize(
     "protected",
     [
-        {"tier": "core"}, {"tier": "long"}, {"pinned": True}, {"created_at": NOW - DAY + 1.0},
+        {"tier": "core"}, {"tier": "long"}, {"pinned": True},
         {"accessed_at": NOW - DAY, "access_count": 1}, {"updated_at": NOW - DAY},
     ],
-    ids=lambda fields: "-".join(fields),
+    ids="-".join,
 )  # fmt: skip
 def test_what_is_protected_or_in_use_stays_however_old(protected) -> None:
     assert plan([old("a", 400.0, **protected)]).decayed == ()
+
+
+@pytest.mark.parametrize(("age", "taken"), [(0.0, False), (DAY - 1.0, False), (DAY, True)])
+def test_for_its_first_day_a_memory_stays_however_weak(age, taken) -> None:
+    assert bool(plan([old("a", age / DAY, importance=0.0)], threshold=1.0).decayed) is taken
 
 
 @pytest.mark.parametrize("protected", [{}, {"tier": "core"}, {"pinned": True}, {"created_at": NOW - 1.0}])
@@ -95,7 +100,7 @@ def test_what_expired_goes_whatever_its_class_and_outside_the_ceiling(protected)
     rows = [row(f"m{number}", expires_at=NOW, **protected) for number in range(30)]
 
     planned = plan(rows, moved={"a": 500})
-    assert len(planned.expired) == 30
+    assert (len(planned.expired), planned.deferred) == (30, 0)
     assert {move.op for move in planned.expired} == {"expire"}
 
 
@@ -171,6 +176,12 @@ def test_a_run_for_one_scope_is_held_to_the_shares_of_the_coarser_ones() -> None
 @pytest.mark.parametrize(("only", "left"), [("expired", {"e"}), ("decayed", {"f"}), (None, {"e", "f"})])
 def test_a_run_may_be_for_one_reason_alone(only, left) -> None:
     assert gone(plan([row("e", expires_at=NOW - 1.0), old("f")], only=only)) == left
+
+
+def test_a_run_for_what_expired_tells_nothing_of_what_waits() -> None:
+    rows = [old(f"m{number}") for number in range(30)]
+
+    assert (plan(rows, only="expired").deferred, plan(rows, only="decayed").deferred) == (0, 20)
 
 
 class Moved(NamedTuple):

@@ -7,7 +7,6 @@ import pytest
 from jobs import decay
 from jobs.context import BATCH
 from storage.errors import DreamdError
-from storage.model import DAY
 from tests.harness import Daemon
 from tests.jobs.by_hand import context
 
@@ -130,10 +129,30 @@ def test_a_stale_memory_goes_once_and_comes_back_whole(daemon: Daemon) -> None:
     assert daemon.call("recall", query="password fish")["hits"] == []
 
     back = daemon.call("restore", id=stale)
-    assert {name: value for name, value in back.items() if name not in ("retention", "context")} == {
-        name: value for name, value in fresh.items() if name not in ("retention", "context")
+    changed = {"accessed_at", "retention", "context"}  # to restore is to use
+    assert {name: back[name] for name in back.keys() - changed} == {
+        name: fresh[name] for name in fresh.keys() - changed
     }
     assert [hit["id"] for hit in daemon.call("recall", query="password fish")["hits"]] == [stale]
+    assert daemon.call("run_job", name="decay")["outcome"] == "unchanged"
+
+
+def test_nothing_of_a_forgotten_memory_haunts_recall(daemon: Daemon) -> None:
+    """Point and edges leave together: its twin is found alone, learns alone, and a restart finds nothing to mend."""
+    faded = daemon.remember("the fox sleeps in the barn")
+    daemon.beat(17)
+    kept = daemon.remember("the fox sleeps in the old barn")
+    daemon.call("connect", a=faded, b=kept)
+    daemon.call("run_job", name="decay")
+    for _ in range(3):
+        assert [hit["id"] for hit in daemon.call("recall", query="fox sleeps barn")["hits"]] == [kept]
+    assert daemon.call("run_job", name="hebbian")["counts"] == {"pairs": 0, "accesses": 1, "skipped": 0}
+    assert daemon.call("neighbors", id=kept)["neighbors"] == []
+    assert daemon.call("get", id=faded)["access_count"] == 0
+
+    daemon.restart()
+    assert [hit["id"] for hit in daemon.call("recall", query="fox sleeps barn")["hits"]] == [kept]
+    assert daemon.call("get", id=faded)["state"] == "forgotten"
 
 
 def test_two_runs_at_one_instant_are_one(daemon: Daemon) -> None:
@@ -199,14 +218,6 @@ def test_a_run_that_is_told_to_stop_ends_after_its_batch_and_moves_nothing_by_ha
     assert daemon.in_lane(daemon.stores.engine.count, "bin") == BATCH
 
     assert decay.run(context(daemon)).counts["decayed"] == 45 - BATCH
-
-
-def test_a_newborn_is_never_taken_even_by_the_highest_threshold(daemon: Daemon) -> None:
-    daemon.remember("just said", importance=0.0)
-    daemon.clock.advance(DAY - 60)
-    daemon.run(daemon.app.background.heartbeat())
-
-    assert daemon.call("run_job", name="decay", params={"threshold": 1.0})["counts"]["decayed"] == 0
 
 
 def test_expired_memories_alone_or_faded_ones_alone(daemon: Daemon) -> None:

@@ -53,7 +53,9 @@ def test_sixty_passes_in_an_hour_leave_what_one_leaves(rows, awake) -> None:
     once = world.after(rows, [patch for patch, _ in plan(rows, NOW + 3600.0, awake).moves])
     moving = {one.id for one in rows if any(abs(_idle(one, awake) - limit) < DAY for limit in _limits())}
 
-    assert [_ranks(one) for one in often if one.id not in moving] == [_ranks(one) for one in once if one.id not in moving]
+    assert [_ranks(one) for one in often if one.id not in moving] == [
+        _ranks(one) for one in once if one.id not in moving
+    ]
 
 
 def _idle(one: Memory, awake: Awake) -> float:

@@ -223,7 +223,10 @@ def test_links_stop_at_degree_thirty_however_often_it_dreams(daemon: Daemon) -> 
 
 def test_twenty_dreams_make_no_memory_and_cite_nobody(daemon: Daemon) -> None:
     """Links are edges, never memories about memories; a job that looks is no use of what it looks at."""
-    items = [{"content": f"the fox number {n % 40} of pack {n % 7}, seen {n} times", "emotion": n % 5 / 4} for n in range(200)]
+    items = [
+        {"content": f"the fox number {n % 40} of pack {n % 7}, seen {n} times", "emotion": n % 5 / 4}
+        for n in range(200)
+    ]
     daemon.call("remember_many", items=items)
     kept = ("access_count", "accessed_at", "updated_at", "version", "content", "heat", "tier", "importance")
 
@@ -278,7 +281,12 @@ def test_a_dream_that_is_told_to_stop_keeps_its_finished_parts_and_the_next_goes
     order = barns(daemon, 150)
     through: list[int] = []
     daemon.call("set_emotion", id=order[0], emotion=1.0)
-    ctx = context(daemon, settings={"sweep_days": 1}, progress=lambda done, _: through.append(done), stopping=lambda: dream.CHUNK in through)
+    ctx = context(
+        daemon,
+        settings={"sweep_days": 1},
+        progress=lambda done, _: through.append(done),
+        stopping=lambda: dream.CHUNK in through,
+    )
     report = dream.run(ctx)
 
     assert ctx.cut_short

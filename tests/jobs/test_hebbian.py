@@ -108,8 +108,7 @@ def test_ends_that_are_gone_or_unknown_teach_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "at", "days"),
-    [(None, NOW, 1), (NOW - 60.0, NOW - 30.0, 4), (NOW - DAY, NOW, 5), (NOW, NOW - DAY, 4)],
+    ("before", "at", "days"), [(None, NOW, 1), (NOW - 60.0, NOW - 30.0, 4), (NOW - DAY, NOW, 5), (NOW, NOW - DAY, 4)]
 )
 def test_days_of_access_are_counted_and_a_clock_set_back_adds_none(before, at, days) -> None:
     one = row("a", accessed_at=before, access_count=0 if before is None else 7, access_days=0 if before is None else 4)
@@ -131,9 +130,7 @@ def test_slices_hold_everything_once_and_little_each() -> None:
 
 
 def weights(daemon: Daemon) -> dict[tuple[str, str], float]:
-    return {
-        (edge.a, edge.b): edge.weight for _, edge in daemon.in_lane(lambda: list(daemon.stores.synapses.every()))
-    }
+    return {(edge.a, edge.b): edge.weight for _, edge in daemon.in_lane(lambda: list(daemon.stores.synapses.every()))}
 
 
 def test_one_recall_wires_its_hits_by_a_fifth_though_both_legs_found_them(daemon: Daemon) -> None:

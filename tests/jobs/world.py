@@ -19,7 +19,6 @@ SCOPES = ("a", "a/b", "a/b/c", "d")
 YEAR = 365 * DAY
 
 
-
 def for_all(*some: st.SearchStrategy[Any], **named: st.SearchStrategy[Any]) -> Callable[[Any], Any]:
     """`given`, without a deadline: a busy machine is no counterexample."""
     return lambda test: settings(deadline=None, max_examples=40)(given(*some, **named)(test))

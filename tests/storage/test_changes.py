@@ -51,7 +51,7 @@ def edge(a: str, b: str, before: Synapse | None, after: Synapse | None, kind: st
     return Edge(synapse_key(a, b, kind), before, after, "default")
 
 
-def image(stores: Stores) -> tuple[dict[str, Any], dict[str, Synapse], dict[str, Any]]:
+def image(stores: Stores) -> tuple[dict[str, Any], ...]:
     """All that undo must bring back: every memory but for its sequence number, every edge, and what search finds it by."""
     rows = {
         row.id: replace(row, seq=0)
@@ -63,7 +63,8 @@ def image(stores: Stores) -> tuple[dict[str, Any], dict[str, Synapse], dict[str,
         for batch in stores.engine.scroll(name, vectors=True)
         for record in batch
     }
-    return rows, dict(stores.synapses.every()), vectors
+    known = {row.id: replace(row, seq=0) for row in stores.catalogue.every()}
+    return known, rows, dict(stores.synapses.every()), vectors
 
 
 def test_changes_that_fit_are_made_and_told(some) -> None:
@@ -283,7 +284,7 @@ def as_changes(opened: Opened, scope: str, ids: Sequence[str], planned: Sequence
     return changes
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(steps, min_size=1, max_size=3))
 def test_taking_back_what_was_applied_restores_everything(shared, batches) -> None:
     """Whatever a run does in however many batches, and undoing the undo brings it back as well."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from storage.engine import Point, Query
 from storage.errors import Conflict, NotFound
-from storage.memories import BIN, LIVE, Vectors, from_payload, to_payload
+from storage.memories import BATCH, BIN, LIVE, Vectors, from_payload, to_payload
 from storage.model import HEATS, SENSITIVITIES, SOURCES, TIERS, TYPES, Memory, point_id, scored_text
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -183,6 +183,17 @@ def test_moves_in_both_directions_go_in_one_call(opened) -> None:
 
     assert (opened.row(here).state, opened.row(there).state) == ("forgotten", "live")
     assert (opened.engine.count(LIVE), opened.engine.count(BIN)) == (1, 1)
+
+
+def test_more_memories_than_fit_a_batch_all_move(opened) -> None:
+    ids = [f"m{n}" for n in range(BATCH + 5)]
+    vectors = opened.gate.vectors(ids)
+    opened.stores.memories.insert([(Memory(id=one, content=one), made) for one, made in zip(ids, vectors, strict=True)])
+
+    opened.stores.memories.move({one: {"forgotten_at": 7.0} for one in ids})
+
+    assert (opened.engine.count(LIVE), opened.engine.count(BIN)) == (0, len(ids))
+    assert (len(opened.stores.catalogue), opened.stores.catalogue.gone_count) == (0, len(ids))
 
 
 def test_b11_fields_of_a_later_version_survive_a_patch_a_rewrite_and_moves(opened) -> None:

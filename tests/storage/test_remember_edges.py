@@ -6,6 +6,7 @@ import pytest
 
 from storage.errors import Conflict, NotFound, Refused
 from storage.remember import CONNECT_WEIGHT
+from storage.synapses import associate
 from tests.storage.opened import Opened
 
 
@@ -77,12 +78,15 @@ def test_a_memory_that_cannot_be_connected_is_not_stored(opened, end, error) -> 
     assert edges(opened) == []
 
 
-def test_a_known_memory_is_connected_too_and_once(opened) -> None:
-    a, b = opened.add("one"), opened.add("two", id="b")
+def test_a_known_memory_is_connected_too_and_what_is_connected_stays_as_it_was(opened) -> None:
+    a, b, c = opened.add("one"), opened.add("two", id="b"), opened.add("three")
+    edge = associate(a, c, "similar", 0.3, opened.now, label="why")
+    opened.stores.synapses.put([edge])
 
     for _ in range(2):
-        assert not opened.remember("one", connect_to=[a, b]).created
+        assert not opened.remember("one", connect_to=[a, b, c]).created
         opened.remember("two", id="b", connect_to=[a])
 
-    assert edges(opened) == [(*sorted((a, b)), "manual")]
+    assert edges(opened) == sorted([(*sorted((a, b)), "manual"), (*sorted((a, c)), "similar")])
     assert opened.stores.synapses.between(a, b).weight == CONNECT_WEIGHT
+    assert opened.stores.synapses.between(a, c) == edge

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from jobs.decay import plan
 from storage.errors import Conflict, Invalid, NotFound
+from storage.fading import Retention
 from storage.memories import LIVE
-from storage.model import point_id
+from storage.model import DAY, point_id
 from storage.remember import NeedsVectors
 from tests.storage.opened import Opened
 
@@ -114,6 +116,20 @@ def test_a_new_author_is_said_by_the_vectors_too(opened) -> None:
 
     assert edited.entities == ("Ann",)
     assert cosine(opened, "Bob: Bob and Ann read books", memory) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a8_decay_never_takes_what_is_pinned_and_may_when_it_is_not_any_more(opened) -> None:
+    memory = opened.add("one", pinned=True)
+    opened.clock.advance(400 * DAY)
+
+    def goes() -> list[str]:
+        rows = list(opened.stores.catalogue.rows())
+        planned = plan(rows, opened.now, opened.stores.awake, Retention(), ceiling=0.05, moved={})
+        return [move.memory for move in planned.decayed]
+
+    assert goes() == []
+    opened.update(memory, pinned=False)
+    assert goes() == [memory]
 
 
 def test_a_write_asks_for_the_vectors_of_what_is_true_by_then(opened) -> None:

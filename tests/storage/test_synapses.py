@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from storage.engine import Point
 from storage.fading import Awake
+from storage.memories import LIVE
 from storage.model import DAY, EDGE_KINDS, Synapse, synapse_key
 from storage.synapses import (
     ASSOCIATIVE,
@@ -93,6 +94,15 @@ def test_row_12_a_new_weight_leaves_label_creation_and_kind_as_they_were(opened,
     )
 
 
+def test_row_16_edges_are_no_memories(opened, synapses) -> None:
+    ids = [opened.add(f"alpha {n}") for n in range(10)]
+    synapses.put([associate(a, b, "similar", 0.3, NOW, label="alpha") for a, b in combinations(ids, 2)])
+    synapses.put([associate(ids[0], ids[1], "manual", 1.0, NOW)])
+
+    assert (opened.engine.count(LIVE), len(opened.stores.catalogue), len(synapses)) == (10, 10, 45)
+    assert set(opened.found("alpha", k=99)) == set(ids)
+
+
 def test_dropped_edges_are_gone_from_store_and_ram_and_unknown_keys_do_not_matter(opened, synapses) -> None:
     edges = [associate("a", end, "manual", 1.0, NOW) for end in "bcd"]
     synapses.put(edges)
@@ -103,6 +113,17 @@ def test_dropped_edges_are_gone_from_store_and_ram_and_unknown_keys_do_not_matte
     for view in (synapses, reread(opened)):
         assert [edge for _, edge in view.every()] == [edges[2]]
         assert list(view.of("b")) == []
+
+
+def test_a_dropped_link_of_a_session_is_no_step_any_more(opened, synapses) -> None:
+    synapses.put([next_edge("a", "b"), next_edge("b", "c")])
+    synapses.put([next_edge("b", "a")])  # the pair has one such edge: it turns round
+    assert (synapses.after("a"), synapses.before("a"), synapses.after("b")) == ([], ["b"], ["c", "a"])
+
+    synapses.drop([next_edge("b", "c").key])
+
+    for view in (synapses, reread(opened)):
+        assert (view.after("b"), view.before("c"), view.before("a")) == (["a"], [], ["b"])
 
 
 def test_more_edges_than_fit_a_batch_are_all_written_and_all_dropped(opened, synapses) -> None:

@@ -35,13 +35,13 @@ def refused(daemon: Daemon, kind: str, method: str, /, **params: Any) -> DreamdE
     return error
 
 
-def at_once(daemon: Daemon, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    """The results, or errors, of calls that are made in the same turn of the loop."""
+def at_once(daemon: Daemon, *calls: tuple[str, dict[str, Any]], key: str = "") -> list[Any]:
+    """The results, or errors, of calls that are made in the same turn of the loop, all with one Idempotency-Key."""
     assert daemon.app is not None
     service = daemon.app.service
 
     async def all_of_them() -> list[Any]:
-        waiting = [service.call(method, params, Caller(0, 0, "")) for method, params in calls]
+        waiting = [service.call(method, params, Caller(0, 0, key)) for method, params in calls]
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     return daemon.run(all_of_them())

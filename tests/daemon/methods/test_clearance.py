@@ -70,7 +70,7 @@ def test_a_list_of_ids_takes_hidden_ones_for_missing(guarded: Daemon) -> None:
 
 def test_recall_list_and_neighbors_show_only_what_is_cleared(guarded: Daemon) -> None:
     for clearance, seen in (("public", {"tea"}), ("personal", {"tea"}), ("confidential", {"tea", HIDDEN})):
-        asked = {"clearance": clearance, "learn": False} if clearance else {}
+        asked = {"clearance": clearance, "learn": False}
         hits = guarded.call("recall", query="tea vault code", k=10, **asked)["hits"]
         many = guarded.call("recall_multi", queries=["vault code", "tea"], **asked)["hits"]
         listed = guarded.call("list", clearance=clearance)["memories"]
