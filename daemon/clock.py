@@ -28,8 +28,8 @@ class SystemClock:
     """The host's own clock."""
 
     def now(self) -> float:
-        """The instant, in epoch seconds (UTC)."""
-        return time.time()
+        """The instant, in epoch seconds (UTC), in whole microseconds: every store gives such a number back as it was."""
+        return round(time.time(), 6)
 
     def monotonic(self) -> float:
         """Seconds since some fixed point."""

@@ -113,7 +113,8 @@ class Recaller:
         return legs
 
     def _queries(self, question: Question, condition: Condition | None, limit: int, scope: str) -> list[Query]:
-        corpus = self._lightened(Condition(scope=None if scope == EVERY_SCOPE else scope))
+        # Counted by scope even where all is one scope: over the whole collection the engine counts deleted texts too.
+        corpus = None if scope == EVERY_SCOPE else Condition(scope=scope)
         dense = Sparse((), ()) if question.dense is None else question.dense
         return [Query(dense, condition, limit), Query(question.terms, condition, limit, corpus)]
 

@@ -105,13 +105,17 @@ def test_every_move_has_a_reason_and_sets_only_heat_and_tier(rows) -> None:
         (used(1.0, access_count=2), {}),
         (used(1.0, access_count=3), {"heat": "hot"}),
         (used(1.0, access_count=5, cooled_at_count=3), {}),
-        (used(8.0, access_count=3), {}),
+        (used(7.0, access_count=3), {"heat": "hot"}),
+        (used(7.1, access_count=3), {}),
+        (used(30.0, heat="cold", access_count=6, cooled_at_count=5), {"heat": "warm"}),
         (used(31.0, heat="cold", access_count=6, cooled_at_count=5), {}),
         # Tier: short with 3 accesses on 2 days, or felt and accessed once -> long.
         (used(1.0, heat="hot", access_count=3, access_days=1), {}),
         (used(1.0, heat="hot", access_count=2, access_days=2), {}),
         (used(1.0, heat="hot", access_count=3, access_days=2), {"tier": "long"}),
         (used(1.0, emotion=0.7), {}),
+        (used(180.0, heat="cold", emotion=0.7, access_count=1, cooled_at_count=1), {"tier": "long"}),
+        (used(180.1, heat="cold", emotion=0.7, access_count=1, cooled_at_count=1), {}),
         (used(1.0, emotion=0.7, access_count=1), {"tier": "long"}),
         (used(1.0, emotion=0.69, access_count=1), {}),
         # Tier: long, unused for 180 days with R < 0.05 and no manual edge -> short; then its old accesses count no more.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.engine import Point
@@ -124,6 +124,42 @@ def test_a_dropped_link_of_a_session_is_no_step_any_more(opened, synapses) -> No
 
     for view in (synapses, reread(opened)):
         assert (view.after("b"), view.before("c"), view.before("a")) == (["a"], [], ["b"])
+
+
+ends = st.sampled_from("abcd")
+writes = st.lists(st.tuples(ends, ends, st.sampled_from(EDGE_KINDS), st.floats(0.1, 10.0), st.booleans()), max_size=20)
+
+
+@settings(max_examples=40, deadline=None)
+@given(writes)
+def test_after_any_writes_the_edges_in_ram_are_those_that_a_restart_reads(shared, steps) -> None:
+    shared.empty()
+    synapses = shared.stores.synapses
+    for a, b, kind, weight, puts in steps:
+        edge = (
+            Synapse(a, b, kind, weight, NOW, NOW) if kind in ("next", "derived") else associate(a, b, kind, weight, NOW)
+        )
+        if puts and a != b:
+            synapses.put([edge])
+        else:
+            synapses.drop([edge.key])
+
+    fresh = reread(shared)
+
+    assert {key: edge._replace(weight=0.0) for key, edge in synapses.every()} == {
+        key: edge._replace(weight=0.0) for key, edge in fresh.every()
+    }
+    for end in "abcd":
+        edges = list(synapses.of(end))
+        assert {edge.key for edge in edges} == {edge.key for edge in fresh.of(end)}
+        assert sorted(synapses.after(end)) == sorted(fresh.after(end))
+        assert sorted(synapses.before(end)) == sorted(fresh.before(end))
+        tied = [edge for edge in edges if edge.kind != "next"]
+        heaviest = {
+            other: max(one.weight for one in tied if one.other(end) == other)
+            for other in {one.other(end) for one in tied}
+        }
+        assert {other: edge.weight for other, edge in synapses.ties(end).items()} == heaviest
 
 
 def test_more_edges_than_fit_a_batch_are_all_written_and_all_dropped(opened, synapses) -> None:
