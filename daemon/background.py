@@ -6,6 +6,7 @@ Each beat is a coroutine that can also be called by hand; `start` repeats them.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -20,7 +21,7 @@ from jobs import hebbian, vacuum
 from storage.errors import DreamdError
 from storage.forget import SCRUB_DUE
 from storage.lane import Lane
-from storage.learn import LearnBuffer
+from storage.learn import LearnBuffer, Learned
 from storage.store import Stores
 
 log = structlog.get_logger("daemon.background")
@@ -47,6 +48,7 @@ class Background:
         self._clock = clock
         self._health = health
         self._idle_since = idle_since
+        self._unstored: deque[Learned] = deque()
 
     def start(self) -> list[asyncio.Task[None]]:
         """Begin to beat."""
@@ -69,12 +71,19 @@ class Background:
             await self._lane.run(self._stores.flush, urgent=False)
 
     async def fold(self) -> None:
-        """Store what the recalls taught."""
-        if not len(self._learn) or self._stores.damage:
+        """Store what the recalls taught, once each; what cannot be stored now waits for the next time."""
+        if self._stores.damage:
             return
+        if not self._unstored:
+            self._unstored.extend(hebbian.slices(self._learn.take()))
         now = self._clock.now()
-        for part in hebbian.slices(self._learn.take()):
-            await self._lane.run(hebbian.fold, self._stores, part, now, None, urgent=False)
+        while self._unstored:
+            part = self._unstored.popleft()
+            try:  # shielded, for a stop must not take back what the lane was given
+                await asyncio.shield(self._lane.run(hebbian.fold, self._stores, part, now, None, urgent=False))
+            except DreamdError:
+                self._unstored.appendleft(part)
+                raise
 
     async def idle_work(self) -> None:
         """Scrub within the hour after a hard forget, paused or not; vacuum when nobody asked for ten minutes."""

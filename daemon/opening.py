@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Final, NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from daemon.background import note_heartbeat
 from daemon.config import Config
-from daemon.parts import Health
+from daemon.parts import NO_EMBEDDER, Health
 from daemon.scheduler import BORN
 from storage.edge import EdgeEngine
-from storage.edge_files import require_room
+from storage.edge_files import allocated_bytes, copy_sparse, empty, require_room, tracker_bytes
 from storage.embed import Embedder, Fingerprint
 from storage.engine import Engine
-from storage.errors import DreamdError, Unavailable
+from storage.errors import Corrupt, DreamdError, Unavailable
 from storage.lane import Lane
 from storage.ledger import Ledger
 from storage.memories import LIVE
 from storage.rank import Weights
-from storage.store import Stores, collections
+from storage.store import MARKS, Stores, collections
 
 LoadEmbedder = Callable[[str, str], Embedder]
 
@@ -35,7 +37,7 @@ class Opened(NamedTuple):
     @property
     def provider(self) -> str:
         """The embedder's name."""
-        return self.embedder.fingerprint.provider if self.embedder else "none"
+        return self.embedder.fingerprint.provider if self.embedder else NO_EMBEDDER
 
 
 def make_state(config: Config) -> None:
@@ -56,41 +58,47 @@ def make_state(config: Config) -> None:
 
 async def open_stores(
     config: Config, lane: Lane, embedding: Lane, load: LoadEmbedder, health: Health, stack: AsyncExitStack, now: float
-) -> Opened:
+) -> Opened:  # fmt: skip
     """Open ledger, engine and stores, and push on `stack` what closes them.
 
     The embedder is the one that the store was made with, whatever the configuration says; a new store takes that one.
     """
     ledger = Ledger(config.state_dir / "state.db", power_safe=config.storage.durability == "power")
     stack.callback(ledger.close)
-    folder = config.state_dir / "store"
-    dimension = EdgeEngine.stored_dimension(folder, LIVE)
+    dimension = EdgeEngine.stored_dimension(config.state_dir / "store", LIVE)
     embedder: Embedder | None = None
     if dimension is None:
         embedder = await embedding.run(load, config.embedding.provider, config.embedding.model)
         dimension = embedder.fingerprint.dimension
-    kept = collections(dimension)
-    engine = await lane.run(lambda: EdgeEngine.open(folder, kept, reserve_mb=config.storage.reserve_mb))
-    stack.push_async_callback(lane.run, engine.close)
+    engine = await _open_engine(config, lane, dimension, ledger, stack)
     stores = await lane.run(_stores, config, engine, ledger, now)
     if stores.damage:
-        health.degrade("store", f"It is read-only: {'; '.join(stores.damage)}.", "dreamctl restore_snapshot NAME")
-    stored = await lane.run(stores.settle_fingerprint, None)
-    wanted = (config.embedding.provider, config.embedding.model)
+        detail = f"{config.state_dir / 'store'} is damaged and read-only: {'; '.join(stores.damage)}."
+        health.degrade("store", detail, "dreamctl restore_snapshot NAME")
     try:
+        stored = await lane.run(stores.settle_fingerprint, None)
         if embedder is None:
-            embedder = await embedding.run(load, *((stored.provider, stored.model) if stored else wanted))
-        fingerprint = embedder.fingerprint
-        if stored is None and fingerprint.dimension == dimension and not stores.damage:
-            stored = await lane.run(stores.settle_fingerprint, fingerprint)
-        _check_fit(fingerprint, stored, dimension)
+            named = (config.embedding.provider, config.embedding.model)
+            embedder = await embedding.run(load, *((stored.provider, stored.model) if stored else named))
+        if stored is None and embedder.fingerprint.dimension == dimension and not stores.damage:
+            stored = await lane.run(stores.settle_fingerprint, embedder.fingerprint)
+        _check_fit(embedder.fingerprint, stored, dimension)
     except DreamdError as error:
         health.degrade("embedder", f"{error.detail} Recall goes on by keyword; nothing can be remembered.", error.hint)
         return Opened(stores, None)
-    if wanted[0] != fingerprint.provider or wanted[1] not in ("", fingerprint.model):
-        detail = f"The configuration names {' '.join(wanted).strip()}; {fingerprint.provider}, which made the store, serves on."
-        health.degrade("embedder", detail, "dreamctl reindex")
+    _compare(config, embedder.fingerprint, health)
     return Opened(stores, embedder)
+
+
+def _compare(config: Config, serving: Fingerprint, health: Health) -> None:
+    """Say so where the configuration names another embedder than the one that serves."""
+    provider, model = config.embedding.provider, config.embedding.model
+    if provider == serving.provider and model in ("", serving.model):
+        return
+    named = f"{provider} {model}".strip()
+    made = f"{serving.provider} {serving.model}"
+    detail = f"The configuration names {named}, but the store was made with {made}, which serves on."
+    health.degrade("embedder", detail, "dreamctl reindex")
 
 
 def _check_fit(fingerprint: Fingerprint, stored: Fingerprint | None, dimension: int) -> None:
@@ -101,6 +109,49 @@ def _check_fit(fingerprint: Fingerprint, stored: Fingerprint | None, dimension: 
     raise Unavailable(
         f"The stored vectors came from {origin}, as it was then; what loads now makes others.", hint="dreamctl reindex"
     )
+
+
+async def _open_engine(config: Config, lane: Lane, dimension: int, ledger: Ledger, stack: AsyncExitStack) -> EdgeEngine:
+    """The engine on the store, or on a copy of it where it is damaged."""
+    folder, copy = config.state_dir / "store", config.state_dir / ".checked"
+    marks = ledger.fact(MARKS) or {}
+    opening = partial(EdgeEngine.open, collections=collections(dimension), reserve_mb=config.storage.reserve_mb)
+    empty(copy)  # a kill may have left it
+    stack.callback(empty, copy)
+    if _is_doubtful(folder, marks):
+        engine = await lane.run(_open_checked, opening, folder, copy, marks)
+    else:
+        engine = await lane.run(opening, folder)
+    stack.push_async_callback(lane.run, engine.close)
+    return engine
+
+
+def _is_doubtful(folder: Path, marks: Mapping[str, Any]) -> bool:
+    """Whether an id tracker is shorter than it was at the last flush: it was cut off, or rewritten just before a kill."""
+    return any(tracker_bytes(folder / name) < tracked for name, (_, tracked) in marks.items())
+
+
+def _open_checked(
+    opening: Callable[[Path], EdgeEngine], folder: Path, copy: Path, marks: Mapping[str, Any]
+) -> EdgeEngine:
+    """Try a doubtful store on a copy; if it is damaged the copy serves. Called in the lane.
+
+    To load a damaged shard is to change it: the engine drops the payloads of the points that it no longer knows.
+    """
+    copy.mkdir(exist_ok=True)
+    require_room(copy, allocated_bytes(folder))
+    for name in marks:
+        if (folder / name).exists():
+            copy_sparse(folder / name, copy / name)
+    try:
+        engine = opening(copy)
+    except Corrupt as error:
+        raise Corrupt(error.detail.replace(str(copy), str(folder)), hint=error.hint) from None
+    if engine.shortfall(marks):
+        return engine
+    engine.close()
+    empty(copy)
+    return opening(folder)
 
 
 def _stores(config: Config, engine: Engine, ledger: Ledger, now: float) -> Stores:

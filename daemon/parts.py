@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from daemon.clock import Clock
 from daemon.config import Config
@@ -15,6 +15,8 @@ from storage.gate import Gate
 from storage.lane import Lane
 from storage.learn import LearnBuffer
 from storage.store import Stores
+
+NO_EMBEDDER: Final = "none"
 
 
 @dataclass(slots=True)
@@ -71,3 +73,8 @@ class Parts:
     embedder_name: str
     started_at: float  # monotonic
     next_runs: Callable[[], Mapping[str, float]]  # when each scheduled job runs next
+
+    @property
+    def has_embedder(self) -> bool:
+        """Whether an embedder was loaded at all."""
+        return self.embedder_name != NO_EMBEDDER

@@ -173,7 +173,7 @@ class EdgeEngine:
         lost = []
         for name, (count, tracked) in recorded.items():
             if name in self._collections and self._found[name] < tracked and (held := self.count(name)) < count:
-                lost.append(f"{self._path(name)} holds {held} of the {count} points that it held at the last flush")
+                lost.append(f"{name} holds {held} of the {count} points that it held at the last flush")
         return lost
 
     def count(self, collection: str) -> int:

@@ -89,7 +89,12 @@ def dimension(shard: Path) -> int | None:
 
 def clear_scratch(shard: Path) -> None:
     """Delete what a rewrite that was cut short left in `temp_segments`: unfinished copies, never the store itself."""
-    for parent, folders, files in os.walk(shard / "temp_segments", topdown=False):
+    empty(shard / "temp_segments")
+
+
+def empty(scratch: Path) -> None:
+    """Delete all that a folder of copies holds, if it is there."""
+    for parent, folders, files in os.walk(scratch, topdown=False):
         for name in files:
             Path(parent, name).unlink()
         for name in folders:

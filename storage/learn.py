@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from storage.model import DAY, Memory
 
+ANSWER: Final = 0.3  # evidence from which a hit counts as an answer; what is returned for want of better has about 0.2
+ANSWER_SHARE: Final = 0.3  # and of the evidence of the best hit
 CO_ACTIVATED: Final = 10  # top hits of one recall that are wired together
 MOST: Final = 200_000  # pairs and accesses kept; a store that cannot be written must not fill the RAM
 
@@ -62,6 +64,12 @@ class LearnBuffer:
                 self._pairs.clear()
                 self._accesses.clear()
         return learned
+
+
+def taught(hits: Sequence[tuple[str, float]]) -> list[str]:
+    """Of the hits of a recall, as (id, evidence), those that answered: a question to which nothing fits teaches nothing."""
+    floor = max(ANSWER, ANSWER_SHARE * max((evidence for _, evidence in hits), default=0.0))
+    return [memory for memory, evidence in hits if evidence >= floor]
 
 
 def accessed(row: Memory, times: int, at: float) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from storage.model import is_role
+
 _WORD: Final = re.compile(r"\w+")
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -24,8 +26,8 @@ class NameIndex:
     _shelves: dict[str, dict[str, None]] = field(default_factory=dict)  # by first word; "" where words are not spaced
 
     def add(self, name: str) -> None:
-        """Count one more bearer of a name; a blank name is nobody's."""
-        if not name.strip():
+        """Count one more bearer of a name; a blank one is nobody's, and a role is no name."""
+        if not name.strip() or is_role(name):
             return
         self._counts[name] += 1
         self._shelves.setdefault(_first_word(name), {})[name] = None

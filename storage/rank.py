@@ -10,6 +10,7 @@ printed by `tests/bench/locomo.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -21,8 +22,10 @@ from storage.model import DAY, Memory
 
 Column = NDArray[np.float64]  # (candidates,)
 
-#: A lone weak keyword match must not score like a perfect one: BM25 is divided by at least this.
+#: A lone weak keyword match must not score like a perfect one: BM25 is divided by at least this in a scope of `POPULATION`
+#: memories, and by less in a smaller one, whose IDF, the logarithm of its size, cannot reach as far.
 FLOOR: Final = 4.0
+POPULATION: Final = 600
 NAMED_CAP: Final = 0.8  # author and date together
 BOOSTS: Final = ("citation", "emotion", "recency", "importance", "heat")
 TERMS: Final = ("cosine", "bm25", "spread", "session", "entity", "date", "question", *BOOSTS)
@@ -71,6 +74,7 @@ class Candidates(NamedTuple):
     wrote: Sequence[int] = ()  # the one named author wrote these
     mentions: Sequence[int] = ()  # the one named author is only mentioned in these
     dated: Sequence[int] = ()  # a date named in the query covers these
+    floor: float = FLOOR
 
 
 class Ranking(NamedTuple):
@@ -83,12 +87,17 @@ class Ranking(NamedTuple):
     via: NDArray[np.intp]
 
 
+def floor_of(population: int) -> float:
+    """The least that BM25 is divided by where so many memories are read."""
+    return FLOOR * min(1.0, math.log1p(population) / math.log1p(POPULATION))
+
+
 def rank(candidates: Candidates, weights: Weights, now: float) -> Ranking:
     """Score candidates; ties go to the newer memory, then to the smaller id, so that equal input gives equal order."""
     rows = candidates.rows
     n = len(rows)
     cosine = np.maximum(candidates.cosine, 0.0)
-    keyword = candidates.bm25 / max(float(candidates.bm25.max(initial=0.0)), FLOOR)
+    keyword = candidates.bm25 / max(float(candidates.bm25.max(initial=0.0)), candidates.floor)
     base = cosine + keyword
     spread, via = _spread(base, candidates.links)
     entity, date = _named(candidates, weights, n)
@@ -109,7 +118,8 @@ def rank(candidates: Candidates, weights: Weights, now: float) -> Ranking:
 def why(ranking: Ranking, index: int, path: str, via: str | None) -> dict[str, Any]:
     """Every term of one hit's score, and how it was found."""
     told: dict[str, Any] = {name: round(float(column[index]), 4) for name, column in ranking.terms.items()}
-    return told | {"final": round(float(ranking.final[index]), 4), "path": path, "via": via}
+    sums = {"evidence": round(float(ranking.evidence[index]), 4), "final": round(float(ranking.final[index]), 4)}
+    return told | sums | {"path": path, "via": via}
 
 
 def _spread(base: Column, links: Sequence[Link]) -> tuple[Column, NDArray[np.intp]]:

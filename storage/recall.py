@@ -23,7 +23,7 @@ from storage.engine import Condition, Engine, Query, Scored, Sparse, Vector
 from storage.fading import Awake, edge_weights
 from storage.memories import LIVE, Memories
 from storage.model import EVERY_SCOPE, MAX_EDGE_WEIGHT, Memory, Synapse
-from storage.rank import FLOOR, Candidates, Link, Ranking, Weights, rank, why
+from storage.rank import Candidates, Link, Ranking, Weights, floor_of, rank, why
 from storage.synapses import Synapses
 from storage.where import Where
 
@@ -43,10 +43,11 @@ class Question(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A memory, its score, and on request why it scored so."""
+    """A memory, its score, the part of it that is evidence, and on request why it scored so."""
 
     memory: Memory
     score: float
+    evidence: float
     why: dict[str, Any] | None
 
 
@@ -86,7 +87,12 @@ class Recaller:
         best = [i for i in ranking.order if min_score is None or ranking.evidence[i] >= min_score][:k]
         texts = self._memories.read([rows[i].id for i in best])
         return [
-            Hit(texts[rows[i].id], float(ranking.final[i]), _explain(ranking, i, rows, paths) if explain else None)
+            Hit(
+                texts[rows[i].id],
+                float(ranking.final[i]),
+                float(ranking.evidence[i]),
+                _explain(ranking, i, rows, paths) if explain else None,
+            )
             for i in best
             if rows[i].id in texts
         ]
@@ -131,8 +137,9 @@ class Recaller:
         rows: dict[str, Memory] = {}
         paths: dict[str, str] = {}
         promise: dict[str, float] = {}  # what each has of `base` by what the legs tell
+        floor = self._floor(where.scope)
         for leg, path in zip(legs, ("dense", "keyword"), strict=True):
-            best = 1.0 if path == "dense" else max(leg[0][1] if leg else 0.0, FLOOR)
+            best = 1.0 if path == "dense" else max(leg[0][1] if leg else 0.0, floor)
             for row, score in leg:
                 rows[row.id] = row
                 paths.setdefault(row.id, path)
@@ -172,7 +179,11 @@ class Recaller:
             wrote=[i for i, row in enumerate(rows) if name and row.author == name],
             mentions=[i for i, row in enumerate(rows) if name and row.author != name and name in row.entities],
             dated=[i for i, row in enumerate(rows) if covered(asked, row.event_at)],
+            floor=self._floor(where.scope),
         )  # fmt: skip
+
+    def _floor(self, scope: str) -> float:
+        return floor_of(len(self._catalogue) if scope == EVERY_SCOPE else self._catalogue.count(scope))
 
     def _links(self, rows: Sequence[Memory], weights: Weights, now: float, awake: Awake) -> list[Link]:
         """Who receives which share of whose base, among the candidates."""
@@ -224,7 +235,12 @@ def _fill(column: np.ndarray[Any, np.dtype[np.float64]], scored: list[Scored], n
 
 
 def _explain(ranking: Ranking, index: int, rows: Sequence[Memory], paths: dict[str, str]) -> dict[str, Any]:
+    """The terms, and the way by which it was found: of two legs that found it, the one that says more."""
     giver = int(ranking.via[index])
     via = rows[giver].id if giver >= 0 else None
     path = paths[rows[index].id]
-    return why(ranking, index, f"association via {via}" if path == "association" and via else path, via)
+    if path == "association":
+        path = f"association via {via}" if via else path
+    elif ranking.terms["bm25"][index] > ranking.terms["cosine"][index]:
+        path = "keyword"
+    return why(ranking, index, path, via)

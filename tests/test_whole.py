@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import itertools
 import json
 import os
 import random
@@ -12,15 +13,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
-from daemon.client import CallError, Client
+from daemon.client import CallError, Client, NotRunning
 from tests.bench.process import Process
 from tests.daemon.serving import Wire, until
 from tests.harness import Daemon
@@ -49,6 +49,11 @@ def total(client: Client) -> int:
 # -- kills
 
 
+def name_of(number: int) -> str:
+    """A word for a number: 317 is `fabala`."""
+    return "".join("jbdfghklmn"[int(digit)] + "a" for digit in f"{number:03}")
+
+
 def test_a_thousand_acknowledged_memories_survive_ten_kills(process: Process) -> None:
     process.start()
     expected = 0
@@ -56,7 +61,7 @@ def test_a_thousand_acknowledged_memories_survive_ten_kills(process: Process) ->
         with process.client() as client:
             slices = 16 if number == 0 else 0
             for part in range(slices):
-                items = [{"content": f"the code of locker {part * 60 + n} is {n * 7919 % 10007}"} for n in range(60)]
+                items = [{"content": f"locker {name_of(part * 60 + n)} is on floor {part}"} for n in range(60)]
                 expected += client.call("remember_many", items=items)["created"]
             for n in range(40):
                 expected += client.call("remember", content=f"round {number} saw visitor {n}")["created"]
@@ -65,8 +70,8 @@ def test_a_thousand_acknowledged_memories_survive_ten_kills(process: Process) ->
         with process.client() as client:
             assert total(client) == expected
             assert client.call("health")["status"] == "ok"
-            best = client.call("recall", query="what is the code of locker 317", k=1)["hits"][0]
-            assert best["content"].startswith("the code of locker 317 is")
+            best = client.call("recall", query=f"where is locker {name_of(317)}?", k=1)["hits"][0]
+            assert best["content"] == f"locker {name_of(317)} is on floor 5"
     assert expected >= 1000
 
 
@@ -81,7 +86,7 @@ class Load:
         self.ended = threading.Event()
         self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(clients)]
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self
@@ -104,8 +109,11 @@ class Load:
                     return
                 try:
                     self._write(client, dice, own, f"c{client_number}-{number}")
+                except NotRunning:
+                    return
                 except CallError as error:
-                    assert error.kind == "unavailable", error
+                    if error.kind != "unavailable":
+                        raise
                     return
 
     def _write(self, client: Client, dice: random.Random, own: list[str], name: str) -> None:
@@ -202,11 +210,11 @@ def pages(client: Client) -> Iterator[list[str]]:
 
 @pytest.fixture
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of 96 MiB."""
+    """A file system of 400 MiB: each of the four logs may grow to 64."""
     disk = folder / "disk"
     disk.mkdir()
     mounted = os.geteuid() == 0 and subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(disk)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", str(disk)], capture_output=True, check=False
     ).returncode == 0  # fmt: skip
     require(mounted, "the right to mount a tmpfs")
     yield disk
@@ -224,7 +232,9 @@ def fill(disk: Path, leave: int) -> Path:
 
 
 @pytest.mark.parametrize("leave", [8 * MIB, 0])
-def test_on_a_full_disk_writes_are_unavailable_reads_go_on_and_nothing_is_half_written(small_disk: Path, leave: int) -> None:
+def test_on_a_full_disk_writes_are_unavailable_reads_go_on_and_nothing_is_half_written(
+    small_disk: Path, leave: int
+) -> None:
     process = Process(small_disk, WORDLLAMA)
     try:
         process.start()
@@ -287,15 +297,22 @@ def test_below_the_reserve_the_start_is_refused_in_the_words_of_a_write(small_di
 def start_and_end(process: Process) -> subprocess.CompletedProcess[str]:
     """A start that is expected to fail."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(process.folder), "DREAMD_METRICS__LISTEN": "", **WORDLLAMA}
-    command = [sys.executable, "-m", "daemon", "--state-dir", str(process.folder / "state"), "--socket", str(process.socket)]
+    command = [
+        sys.executable,
+        "-m",
+        "daemon",
+        "--state-dir",
+        str(process.folder / "state"),
+        "--socket",
+        str(process.socket),
+    ]
     return subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
-def damage(state: Path) -> Path:
+def damage(state: Path) -> None:
     """Cut an id tracker of the memories in half; the engine loads it without a word."""
     (tracker,) = (state / "store" / "memories" / "segments").glob("*/mutable_id_tracker.mappings")
     os.truncate(tracker, tracker.stat().st_size // 2)
-    return tracker
 
 
 def contents_of(folder: Path) -> dict[str, str]:
@@ -307,7 +324,7 @@ def test_a_damaged_store_is_served_read_only_and_nothing_of_it_is_overwritten(da
     daemon.call("remember_many", items=[{"content": f"note {n}", "id": f"n{n}"} for n in range(200)])
     daemon.call("forget", ids=["n0", "n1"])
     daemon.stop()
-    tracker = damage(daemon.folder / "state")
+    damage(daemon.folder / "state")
     store = daemon.folder / "state" / "store"
     before = contents_of(store)
 
@@ -334,8 +351,8 @@ def test_a_damaged_store_is_served_read_only_and_nothing_of_it_is_overwritten(da
     assert {(error.kind, error.hint) for error in errors.values()} == {("corrupt", "dreamctl restore_snapshot NAME")}
     assert 0 < len(readable) < 198
     assert (ready, "198 points" in why) == (False, True)
-    assert tracker.exists()
-    assert changed(before, contents_of(store)) == set()
+    assert contents_of(store) == before
+    assert list((daemon.folder / "state" / ".checked").iterdir()) == []
     assert daemon.start().call("health")["status"] == "degraded"
 
 
@@ -343,11 +360,6 @@ def error_of(daemon: Daemon, method: str, **params: Any) -> Any:
     with pytest.raises(Exception, match="damaged") as caught:
         daemon.call(method, **params)
     return caught.value
-
-
-def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    """The files whose bytes are no longer what they were; what the engine's log rewrites of itself is no loss."""
-    return {name for name, digest in before.items() if after.get(name) != digest and "/wal/" not in name}
 
 
 # -- who may ask
@@ -364,13 +376,15 @@ def test_another_uid_is_refused_over_the_real_socket(process: Process) -> None:
         "import socket\n"
         "s = socket.socket(socket.AF_UNIX)\n"
         f"s.connect({str(process.socket)!r})\n"
-        "s.sendall(b'POST /v1/recall HTTP/1.1\\r\\nHost: dreamd\\r\\nContent-Length: 14\\r\\nConnection: close\\r\\n\\r\\n')\n"
-        "s.sendall(b'{\"query\": \"x\"}')\n"
+        "head = b'POST /v1/recall HTTP/1.1\\r\\nHost: dreamd\\r\\nContent-Length: 14\\r\\nConnection: close\\r\\n\\r\\n'\n"
+        's.sendall(head + b\'{"query": "x"}\')\n'
         "print(b''.join(iter(lambda: s.recv(65536), b'')).decode())\n"
     )
 
-    answer = as_nobody(python, ask).stdout
+    asked = as_nobody(python, ask)
+    answer = asked.stdout
 
+    assert asked.stderr == ""
     assert answer.startswith("HTTP/1.1 403")
     assert json.loads(answer.partition("\n\n")[2])["kind"] == "unauthorized"
     assert f"uid {NOBODY}" in answer
@@ -381,7 +395,15 @@ def test_another_uid_is_refused_over_the_real_socket(process: Process) -> None:
 def as_nobody(python: str, code: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            [python, "-c", code], user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={}, capture_output=True, text=True, check=False
+            [python, "-c", code],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd="/",
+            env={},
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except PermissionError:
         return subprocess.CompletedProcess([python], 126, "", "")
@@ -393,12 +415,16 @@ def test_nothing_that_was_said_or_asked_is_in_the_log(process: Process) -> None:
     key = "AKIA" + "Z7QX4MNB2VLK9WPD"
     process.start()
     with process.client() as client:
-        memory = client.call("remember", content=f"{planted} and {key}", context=planted, author=planted, tags=[planted])["id"]
+        memory = client.call(
+            "remember", content=f"{planted} and {key}", context=planted, author=planted, tags=[planted]
+        )["id"]
         other = client.call("remember", content=f"also {planted}", metadata={"k": planted}, request_id=planted)["id"]
         client.call("update", id=memory, content=f"{planted} again", expires_at="2020-01-01")
         client.call("connect", a=memory, b=other, label=planted)
         client.call("recall", query=f"where is {planted}", explain=True)
-        client.call("remember_many", items=[{"content": planted, "tier": planted}, {"content": f"{planted}\0"}, planted])
+        client.call(
+            "remember_many", items=[{"content": planted, "tier": planted}, {"content": f"{planted}\0"}, planted]
+        )
         for method, params in (
             ("recall", {"query": planted, "k": 0}), ("get", {"id": planted}), (planted, {}), ("remember", {planted: planted}),
             ("remember", {"content": f"{planted}\ud800"}), ("list", {"cursor": planted}), ("undo", {"run_id": planted}),
@@ -437,7 +463,7 @@ def test_two_months_asleep_forget_nothing(daemon: Daemon) -> None:
 
     assert next(step for step in night["steps"] if step["job"] == "decay")["counts"]["decayed"] == 0
     assert daemon.call("stats")["total"] == 202
-    assert daemon.call("graph_stats")["edges"] == 1
+    assert daemon.call("graph_stats")["by_kind"]["manual"] == 1
     assert daemon.call("list", sort="retention", limit=1)["memories"][0]["state"] == "live"
     assert daemon.call("get", id=daemon.call("list")["memories"][0]["id"])["retention"] > 0.8
 
@@ -453,7 +479,7 @@ def test_two_months_awake_forget_what_nobody_used_a_share_a_day(daemon: Daemon) 
 
     assert left[:15] == [100] * 15
     assert left[-1] < 100
-    assert max(before - after for before, after in zip(left, left[1:], strict=False)) <= 10
+    assert max(before - after for before, after in itertools.pairwise(left)) <= 10
 
 
 # -- recall
@@ -506,4 +532,3 @@ def test_a_first_request_after_a_long_idle_time_is_answered(daemon: Daemon) -> N
     daemon.beat(2)
 
     assert daemon.call("recall", query="tea")["hits"][0]["id"] == tea
-    assert time.monotonic() > 0

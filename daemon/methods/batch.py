@@ -10,10 +10,12 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from daemon import problem
+from daemon.methods.embedding import vectors_of
 from daemon.methods.write import TRIES, RememberParams, remembered
 from daemon.parts import Parts
 from daemon.wire import Method, Writing, validated
 from storage.errors import Conflict, DreamdError, Invalid, Unavailable
+from storage.gate import Gate
 from storage.memories import Vectors
 from storage.model import SENSITIVITIES
 from storage.remember import NeedsVectors, Write
@@ -80,13 +82,7 @@ def _request_of(item: Any) -> str:
 
 
 async def _remember_slice(parts: Parts, items: Sequence[Any], clearance: str) -> list[Result]:
-    results: dict[int, Result] = {}
-    admitted: dict[int, Item] = {}
-    for number, item in enumerate(items):
-        try:
-            admitted[number] = await _admit(parts, item, clearance)
-        except DreamdError as error:
-            results[number] = problem.document(error)
+    admitted, results = await parts.embedding.run(_admit_slice, parts.gate, items, clearance)
     async with parts.retries.claim(item.request for item in admitted.values() if item.request):
         known, texts = await parts.lane.run(_look_up, parts, admitted)
         results |= known
@@ -113,12 +109,24 @@ async def _store_all(
         items = {number: item for number, item in items.items() if number not in results}
 
 
-async def _admit(parts: Parts, given: Any, clearance: str) -> Item:
+def _admit_slice(gate: Gate, items: Sequence[Any], clearance: str) -> tuple[dict[int, Item], dict[int, Result]]:
+    """The items that passed the gate, and the problems of the others."""
+    admitted: dict[int, Item] = {}
+    refused: dict[int, Result] = {}
+    for number, item in enumerate(items):
+        try:
+            admitted[number] = _admit(gate, item, clearance)
+        except DreamdError as error:
+            refused[number] = problem.document(error)
+    return admitted, refused
+
+
+def _admit(gate: Gate, given: Any, clearance: str) -> Item:
     """One item through the gate; it may lower the clearance of the call, never raise it."""
     if not isinstance(given, dict):
         raise Invalid("The item is not an object.", hint='Send items such as {"content": "..."}.', field="items")
     params = validated("remember", RememberParams, {"clearance": clearance, **given})
-    admitted = await parts.embedding.run(parts.gate.admit, params.given())
+    admitted = gate.admit(params.given())
     lower = min(clearance, params.clearance, key=SENSITIVITIES.index)
     return Item(given, params.request_id or "", Write(admitted.fields, admitted.redactions, lower))
 
@@ -150,7 +158,7 @@ async def _embed(parts: Parts, texts: Mapping[int, str]) -> tuple[dict[int, Vect
     if not texts:
         return {}, {}
     try:
-        made = await parts.embedding.run(parts.gate.vectors, list(texts.values()))
+        made = await vectors_of(parts, list(texts.values()))
     except Unavailable as error:
         if len(texts) == 1:
             return {}, dict.fromkeys(texts, error)

@@ -8,11 +8,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from daemon import shapes
+from daemon.methods.embedding import question_of
 from daemon.methods.filters import Filters
 from daemon.parts import Parts
 from daemon.shapes import HitShape
 from daemon.wire import Method
 from storage.errors import Invalid
+from storage.learn import taught
 from storage.recall import Hit, Question
 from storage.where import Where
 
@@ -80,7 +82,7 @@ async def _recall(parts: Parts, options: RecallOptions, queries: list[str], k: i
     best: dict[str, Hit] = {}
     degraded = False
     for query in queries:
-        dense, terms = await parts.embedding.run(parts.gate.question, query)
+        dense, terms = await question_of(parts, query)
         degraded = degraded or dense is None
         question = Question(query, dense, terms)
         for hit in await parts.lane.run(_search, parts, question, where, options, factors, k):
@@ -88,7 +90,7 @@ async def _recall(parts: Parts, options: RecallOptions, queries: list[str], k: i
                 best[hit.memory.id] = hit
     hits = sorted(best.values(), key=lambda hit: -hit.score)[:n]
     if options.learn:
-        parts.learn.note([hit.memory.id for hit in hits], now)
+        parts.learn.note(taught([(hit.memory.id, hit.evidence) for hit in hits]), now)
     parts.meter.observe_hits(len(hits))
     took_ms = round((parts.clock.monotonic() - started) * 1e3, 2)
     result: Recalled = {"hits": [shapes.hit(hit) for hit in hits], "took_ms": took_ms}

@@ -10,6 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from daemon import shapes
+from daemon.methods.embedding import vectors_of
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape
 from daemon.wire import Id, Instant, Method, Sensitivity, Share, Source, Tier, Type, Writing
@@ -195,7 +196,7 @@ async def _write(
     write = Write(admitted.fields, admitted.redactions, clearance)
     text = await parts.lane.run(parts.stores.writer.text_to_embed, write, memory)
     for _ in range(TRIES):
-        vectors = None if text is None else (await parts.embedding.run(parts.gate.vectors, [text]))[0]
+        vectors = None if text is None else (await vectors_of(parts, [text]))[0]
         try:
             written = await parts.lane.run(commit, parts.stores.writer, write, vectors, parts.clock.now())
         except NeedsVectors as wanted:

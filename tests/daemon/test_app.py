@@ -16,6 +16,8 @@ from daemon.lock import StateLocked
 from daemon.notify import Notifier
 from storage.embed import Embedder, Fingerprint
 from storage.errors import Conflict, DreamdError, Unavailable
+from storage.ledger import Ledger
+from storage.store import MARKS
 from tests.daemon.methods.asking import refused
 from tests.daemon.serving import until
 from tests.fakes import HashEmbedder, SettableClock
@@ -272,6 +274,24 @@ def test_a_store_that_never_got_its_fingerprint_takes_only_vectors_of_its_length
     assert daemons(embedder=loads(of("use"))).start().call("remember", content="tea")["created"]
 
 
+def test_a_store_whose_files_are_shorter_but_whole_is_opened_as_ever(daemon: Daemon) -> None:
+    """As a rewrite leaves them that was not noted before a kill."""
+    daemon.remember("green tea")
+    daemon.call("forget", id=daemon.remember("cocoa"))
+    daemon.run(daemon.app.background.flush())
+    marks = {name: [count, tracked + 1000] for name, (count, tracked) in daemon.stores.engine.marks().items()}
+    daemon.stop()
+    ledger = Ledger(daemon.folder / "state" / "state.db")
+    ledger.set_fact(MARKS, marks)
+    ledger.close()
+
+    health = daemon.start().call("health")
+
+    assert (health["status"], health["memories"], health["bin"]) == ("ok", 1, 1)
+    assert daemon.call("remember", content="black tea")["created"]
+    assert list((daemon.folder / "state" / ".checked").iterdir()) == []
+
+
 def test_an_off_line_takes_a_job_out_of_the_night(daemons: Make) -> None:
     daemon = daemons(options={"DREAMD_SCHEDULE__DREAM": "off"}).start()
 
@@ -335,7 +355,10 @@ def test_a_socket_that_systemd_opened_is_served_and_left_in_its_place(daemons: M
 
 def test_a_passed_socket_of_another_kind_is_refused_and_nothing_stays(daemons: Make) -> None:
     daemon = daemons()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as passed, pytest.raises(DreamdError, match="not a Unix stream"):
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as passed,
+        pytest.raises(DreamdError, match="not a Unix stream"),
+    ):
         daemon.run(build(daemon.config, clock=SettableClock(), embedder=hashing, passed=[passed]))
 
     assert daemon.start().call("health")["status"] == "ok"

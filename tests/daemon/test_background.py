@@ -96,6 +96,33 @@ def test_what_was_learned_waits_for_a_fold_and_is_gone_from_the_buffer_after_it(
     assert daemon.call("get", id=memory)["access_count"] == 1
 
 
+def test_what_could_not_be_stored_is_stored_once_there_is_room(daemon: Daemon) -> None:
+    engine = daemon.stores.engine
+    one, other = daemon.remember("apples of the orchard"), daemon.remember("pears of the orchard")
+    daemon.call("recall", query="orchard", k=2)
+    room, engine._free_bytes = engine._free_bytes, lambda _path: 0
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            daemon.run(daemon.app.background.fold())
+    engine._free_bytes = room
+    daemon.call("recall", query="orchard", k=2)
+    daemon.run(daemon.app.background.fold())
+    daemon.run(daemon.app.background.fold())
+
+    assert [daemon.call("get", id=memory)["access_count"] for memory in (one, other)] == [2, 2]
+    (edge,) = daemon.call("neighbors", id=one)["neighbors"]
+    assert (edge["id"], edge["weight"]) == (other, pytest.approx(0.396))
+
+
+def test_what_was_learned_last_is_stored_by_the_stop(daemons: Callable[..., Daemon]) -> None:
+    daemon = daemons(options=BY_HAND).start()
+    memory = daemon.remember("the lighthouse keeper")
+    daemon.call("recall", query="lighthouse")
+    daemon.restart()
+
+    assert daemon.call("get", id=memory)["access_count"] == 1
+
+
 def test_a_damaged_store_is_neither_folded_into_nor_flushed(daemons: Callable[..., Daemon]) -> None:
     daemon = daemons(options=BY_HAND).start()
     memory = daemon.remember("the lighthouse keeper")

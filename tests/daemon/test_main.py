@@ -31,7 +31,13 @@ def process(folder: Path) -> Iterator[Process]:
 
 def dreamd(folder: Path, *flags: str, options: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """A daemon that is expected to end by itself."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TZ": "UTC", "DREAMD_METRICS__LISTEN": "", **(options or {})}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "TZ": "UTC",
+        "DREAMD_METRICS__LISTEN": "",
+        **(options or {}),
+    }
     command = [sys.executable, "-m", "daemon", *flags]
     return subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 

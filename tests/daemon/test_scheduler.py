@@ -11,6 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from apscheduler.events import EVENT_JOB_EXECUTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -367,3 +368,22 @@ def test_the_alarm_is_set_for_every_line(daemons: Callable[..., Daemon]) -> None
     assert shown["night"].endswith("T03:30:00Z")
     assert shown["prune"].endswith("T04:15:00Z")
     assert shown["decay"] is None
+
+
+def test_when_the_alarm_goes_off_what_is_owed_runs(daemons: Callable[..., Daemon]) -> None:
+    """The alarm keeps the host's time; whether anything is owed is told by the daemon's own clock and ledger."""
+    daemon = daemons().start()
+    daemon.run(caught_up(daemon))
+
+    async def ring() -> None:
+        ran = asyncio.Event()
+        alarms = daemon.app.scheduler._scheduler
+        alarms.add_listener(lambda _: ran.set(), EVENT_JOB_EXECUTED)
+        alarms.get_job("night").modify(next_run_time=datetime.now(UTC))
+        await asyncio.wait_for(ran.wait(), 20)
+
+    daemon.run(ring())
+    assert daemon.call("runs", job="night")["runs"] == []
+    daemon.beat(1)
+    daemon.run(ring())
+    assert [run["trigger"] for run in daemon.call("runs", job="night")["runs"]] == ["catch_up"]

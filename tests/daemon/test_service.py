@@ -47,7 +47,9 @@ def test_every_method_refuses_a_param_that_it_does_not_know(shared: Daemon, meth
     assert error.hint == f"dreamctl {method} --help"
 
 
-@pytest.mark.parametrize("method", sorted(name for name, one in METHODS.items() if one.params.model_json_schema().get("required")))
+@pytest.mark.parametrize(
+    "method", sorted(name for name, one in METHODS.items() if one.params.model_json_schema().get("required"))
+)
 def test_every_method_with_a_required_param_names_it_when_it_is_missing(shared: Daemon, method: str) -> None:
     required = METHODS[method].params.model_json_schema()["required"]
 
@@ -104,7 +106,11 @@ def test_a_connection_is_added_once_however_often_it_is_retried(daemon: Daemon) 
 
 @pytest.mark.parametrize(
     ("method", "params"),
-    [("remember", {"content": "Ada likes cocoa"}), ("remember", {"content": "Ada likes tea", "scope": "a"}), ("pause_jobs", {})],
+    [
+        ("remember", {"content": "Ada likes cocoa"}),
+        ("remember", {"content": "Ada likes tea", "scope": "a"}),
+        ("pause_jobs", {}),
+    ],
 )
 def test_a_request_id_that_stood_for_another_request_is_a_conflict(daemon: Daemon, method, params) -> None:
     ask(daemon, "remember", {"content": "Ada likes tea"}, key="r1")
@@ -184,7 +190,7 @@ def test_what_is_kept_for_retries_holds_no_text(daemon: Daemon) -> None:
     writes: list[tuple[str, dict[str, Any]]] = [
         ("remember", {"content": f"one {planted}"}), ("update", {"id": tea, "content": f"two {planted}"}),
         ("connect", {"a": tea, "b": cake, "label": planted}), ("pin", {"id": tea}),
-        ("remember_many", {"items": [{"content": f"three {planted}", "request_id": "i1"}, {"content": planted, "tier": planted}]}),
+        ("remember_many", {"items": [{"content": f"3 {planted}", "request_id": "i1"}, {"content": planted, "tier": planted}]}),
     ]  # fmt: skip
     for number, (method, params) in enumerate(writes):
         ask(daemon, method, params, key=f"r{number}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
+from daemon.wire import format_instant
 from jobs import demote
 from storage.fading import Awake, Retention
 from storage.model import DAY, HEATS, Memory
@@ -202,3 +203,14 @@ def test_a_run_counts_what_it_moved_and_an_undo_moves_it_back(daemon: Daemon) ->
     assert daemon.call("get", id=other)["tier"] == "short"
     assert daemon.call("undo", run_id=run["run_id"])["restored"] == [memory]
     assert daemon.call("get", id=memory)["tier"] == "short"
+
+
+def test_in_a_store_too_a_person_s_edge_keeps_a_long_memory_long(daemon: Daemon) -> None:
+    a, b, alone = (daemon.remember(f"{word} {word}", tier="long") for word in ("fox", "mill", "harbour"))
+    daemon.call("connect", a=a, b=b)
+    daemon.remember("harbour harbour fox", id="x", tier="core")
+    later = format_instant(daemon.clock.now() + 200 * DAY)
+    run = daemon.call("run_job", name="demote", dry_run=True, at=later)
+
+    assert run["counts"]["to_short"] == 1
+    assert [example["id"] for example in run["examples"] if example["to"].get("tier") == "short"] == [alone]

@@ -16,15 +16,16 @@ from tests.jobs.by_hand import context
 from tests.jobs.world import NOW, for_all, row
 
 ids = st.sets(st.text("abcdefghij", min_size=1, max_size=4), max_size=150)
+few = st.sampled_from("abcdef")
 pairs = st.lists(
     st.builds(
         lambda ends, cosine: Pair(*sorted(ends), "a", cosine),
-        st.tuples(world.names, world.names).filter(lambda ends: ends[0] != ends[1]),
+        st.tuples(few, few).filter(lambda ends: ends[0] != ends[1]),
         st.floats(-1.0, 1.0),
     ),
     max_size=60,
 )
-degrees = st.dictionaries(world.names, st.integers(0, 40))
+degrees = st.dictionaries(few, st.integers(0, 40))
 feelings = st.dictionaries(world.names, st.lists(world.shares, max_size=5))
 
 BEGINNING = (0.0, "")
@@ -71,9 +72,10 @@ def test_a_run_visits_its_share_and_at_least_fifty() -> None:
     assert dream.due([], BEGINNING, 14)[0] == []
 
 
-def test_the_runs_of_a_sweep_visit_nobody_twice() -> None:
+@pytest.mark.parametrize("beginning", [0.0, 0.37])
+def test_the_runs_of_a_sweep_visit_nobody_twice(beginning) -> None:
     many = [f"m{number}" for number in range(3_000)]
-    seen, cursor = Counter[str](), BEGINNING
+    seen, cursor = Counter[str](), (beginning, "")
     for _ in range(14):
         visits, cursor = dream.due(many, cursor, 14)
         seen.update(visits)
@@ -108,6 +110,22 @@ def test_linking_what_was_linked_again_finds_nothing(some) -> None:
     added = Counter(end for edge in first if edge.after for end in edge.after[:2])
 
     assert dream.link(left, added, added, NOW, 0.5) == []
+
+
+@pytest.mark.parametrize(
+    ("cosine", "degree", "fresh", "linked"),
+    [
+        (0.6, 0, 0, True),
+        (0.5999, 0, 0, False),
+        (1.0, 29, 0, True),
+        (1.0, 30, 0, False),
+        (1.0, 0, 4, True),
+        (1.0, 0, 5, False),
+    ],
+)
+def test_the_limits_of_a_link(cosine, degree, fresh, linked) -> None:
+    """Near from the threshold on, at most five new edges a memory in a run, none beyond degree thirty."""
+    assert bool(dream.link([Pair("a", "b", "a", cosine)], {"b": degree}, {"a": fresh}, NOW, 0.6)) is linked
 
 
 def test_the_closest_come_first() -> None:
@@ -163,9 +181,10 @@ def emotions(daemon: Daemon) -> dict[str, float]:
 def test_zero_is_an_emotion_like_any_other(daemon: Daemon) -> None:
     a, b = daemon.remember("the fox", emotion=0.0), daemon.remember("the mill", emotion=0.6)
     daemon.call("connect", a=a, b=b, weight=1.0)
-    daemon.call("run_job", name="dream")
+    run = daemon.call("run_job", name="dream")
 
     assert emotions(daemon) == {a: pytest.approx(0.05), b: pytest.approx(0.55)}
+    assert run["counts"] == {"visited": 2, "linked": 0, "settled": 2, "skipped": 0}
 
 
 def test_feelings_are_read_as_they_were_when_the_run_began(daemon: Daemon) -> None:
@@ -209,6 +228,23 @@ def test_nothing_is_linked_across_scopes_though_a_finer_one_is_full_of_the_like(
     found = edges(daemon, "similar")
     assert tuple(coarse) in found
     assert all(one[0] == other[0] for one, other in found)
+
+
+def test_what_other_scopes_hold_hides_nothing_near(daemon: Daemon) -> None:
+    own = tuple(daemon.remember(f"the red fox sleeps in the barn {n}", scope="a", id=f"a{n}") for n in range(2))
+    for number in range(60):
+        daemon.remember(f"the red fox sleeps in the barn {number % 2} {'x' * number}", scope="b", id=f"b{number}")
+    daemon.call("run_job", name="dream")
+    daemon.call("run_job", name="dream")
+
+    assert own in edges(daemon, "similar")
+
+
+def test_a_run_gives_nobody_more_than_five_edges_though_it_works_in_parts(daemon: Daemon) -> None:
+    barns(daemon, 150)
+    dream.run(context(daemon, settings={"sweep_days": 1}))
+
+    assert max(Counter(end for pair in edges(daemon, "similar") for end in pair).values()) == dream.NEW_EDGES == 5
 
 
 def test_links_stop_at_degree_thirty_however_often_it_dreams(daemon: Daemon) -> None:

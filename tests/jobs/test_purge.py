@@ -142,3 +142,25 @@ def test_the_journal_goes_after_the_days_in_which_a_run_can_be_undone(daemon: Da
 
     assert daemon.in_lane(daemon.stores.ledger.journal_of, run["run_id"]) == []
     assert run["run_id"] in {one["run_id"] for one in daemon.call("runs", limit=500)["runs"]}
+
+
+def test_a_bin_that_lost_a_memory_makes_the_run_fail(daemon: Daemon) -> None:
+    memory = daemon.remember("the fox sleeps")
+    daemon.call("forget", id=memory)
+    point = daemon.in_lane(daemon.stores.catalogue.point, memory)
+    daemon.in_lane(daemon.stores.engine.delete, "bin", [point])
+
+    assert daemon.call("run_job", name="purge")["reason"] == "corrupt"
+
+
+def test_the_answers_to_retries_are_kept_for_a_day(daemon: Daemon) -> None:
+    def kept() -> int:
+        daemon.call("run_job", name="purge")
+        return daemon.in_lane(daemon.stores.ledger._one, "SELECT COUNT(*) FROM requests")[0]
+
+    before = kept()
+    daemon.call("remember", content="the fox sleeps", request_id="r")
+    daemon.beat(0.9)
+    assert kept() == before + 1
+    daemon.beat(0.2)
+    assert kept() == before

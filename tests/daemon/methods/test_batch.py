@@ -96,7 +96,11 @@ def test_an_item_with_a_request_id_is_done_once(daemon: Daemon) -> None:
 
 
 def test_a_request_id_that_comes_twice_in_a_batch_is_done_once_and_refused_for_other_params(daemon: Daemon) -> None:
-    items = [{"content": "a", "request_id": "r"}, {"content": "a", "request_id": "r"}, {"content": "b", "request_id": "r"}]
+    items = [
+        {"content": "a", "request_id": "r"},
+        {"content": "a", "request_id": "r"},
+        {"content": "b", "request_id": "r"},
+    ]
 
     done = ask(daemon, "remember_many", {"items": items})
 

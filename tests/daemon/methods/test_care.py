@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable
 
 from daemon import __version__
-from tests.daemon.methods.asking import refused
+from tests.daemon.methods.asking import WatchedEmbedder, refused
 from tests.harness import Daemon
 
 
@@ -42,6 +42,21 @@ def test_health_lists_each_reason_with_what_to_do_until_it_is_mended(daemon: Dae
     daemon.parts.health.mend("store")
     daemon.parts.health.mend("store")
     assert daemon.call("health")["status"] == "ok"
+
+
+def test_an_embedder_that_fails_shows_in_health_until_it_answers_again(
+    watched: Daemon, embedder: WatchedEmbedder
+) -> None:
+    watched.remember("green tea")
+    for method, params in (("recall", {"query": "tea"}), ("remember_many", {"items": [{"content": "black tea"}]})):
+        embedder.broken = True
+        watched.call(method, **params)
+        broken = watched.call("health")
+        embedder.broken = False
+        watched.call(method, **params)
+
+        assert [(one["name"], one["hint"][:14]) for one in broken["reasons"]] == [("embedding", "Restart dreamd")]
+        assert watched.call("health")["status"] == "ok"
 
 
 def test_version_tells_what_runs(daemons: Callable[..., Daemon]) -> None:

@@ -149,7 +149,9 @@ def test_without_wait_the_answer_is_the_run_as_it_began(faded: Daemon) -> None:
 
 
 def test_the_same_job_twice_at_once_is_a_conflict_with_the_run_under_way(faded: Daemon) -> None:
-    answers = at_once(faded, ("run_job", {"name": "decay"}), ("run_job", {"name": "decay"}), ("run_job", {"name": "prune"}))
+    answers = at_once(
+        faded, ("run_job", {"name": "decay"}), ("run_job", {"name": "decay"}), ("run_job", {"name": "prune"})
+    )
 
     assert answers[0]["outcome"] == "changed"
     assert (answers[1].kind, answers[1].extra["run_id"]) == ("conflict", answers[0]["run_id"])
@@ -188,7 +190,9 @@ def test_runs_show_what_was_done_newest_first(faded: Daemon) -> None:
     assert faded.call("runs", job="undo")["runs"] == []
 
 
-@pytest.mark.parametrize(("params", "field"), [({"job": "deram"}, "job"), ({"limit": 0}, "limit"), ({"limit": 501}, "limit")])
+@pytest.mark.parametrize(
+    ("params", "field"), [({"job": "deram"}, "job"), ({"limit": 0}, "limit"), ({"limit": 501}, "limit")]
+)
 def test_wrong_runs_are_invalid_by_their_field(shared: Daemon, params, field) -> None:
     assert refused(shared, "invalid", "runs", **params).extra["field"] == field
 

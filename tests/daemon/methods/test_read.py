@@ -34,7 +34,9 @@ def pages(daemon: Daemon, between: Any = lambda: None, **params: Any) -> list[st
 def dozen(shared: Daemon) -> Daemon:
     """Twelve memories a day apart, of differing importance, emotion, use and edits."""
     for n in range(12):
-        shared.remember(f"note {n}", id=f"n{n:02}", importance=round((n * 7 % 12) / 12, 3), emotion=round((n * 5 % 12) / 12, 3))
+        shared.remember(
+            f"note {n}", id=f"n{n:02}", importance=round((n * 7 % 12) / 12, 3), emotion=round((n * 5 % 12) / 12, 3)
+        )
         shared.clock.advance(DAY)
     for n in (3, 8):
         shared.call("update", id=f"n{n:02}", content=f"note {n}, edited")
@@ -168,7 +170,9 @@ def test_a_cursor_belongs_to_its_sort_and_is_checked(daemon: Daemon) -> None:
     daemon.remember("one")
     daemon.remember("two")
     cursor = daemon.call("list", limit=1)["cursor"]
-    forged = [base64.urlsafe_b64encode(json.dumps(value).encode()).decode() for value in ([], ["created", 1], 5, [[[]]] * 4)]
+    forged = [
+        base64.urlsafe_b64encode(json.dumps(value).encode()).decode() for value in ([], ["created", 1], 5, [[[]]] * 4)
+    ]
 
     wrong = refused(daemon, "invalid", "list", limit=1, cursor=cursor, sort="updated")
 

@@ -118,14 +118,26 @@ def test_every_filter_is_hard_and_recall_and_list_keep_it_alike(teas: Daemon, fi
         ({"query": "x", "k": 0}, "k", "dreamctl recall --help"),
         ({"query": "x", "k": 201}, "k", "dreamctl recall --help"),
         ({"query": "x", "k": 5.0}, "k", "dreamctl recall --help"),
-        ({"query": "x", "weights": {"heet": 1.0}}, "weights", "Use: relevance, recency, importance, emotion, citation, heat."),
+        (
+            {"query": "x", "weights": {"heet": 1.0}},
+            "weights",
+            "Use: relevance, recency, importance, emotion, citation, heat.",
+        ),
         ({"query": "x", "weights": {"heat": -1.0}}, "weights", "1.0 leaves it as it is."),
         ({"query": "x", "weights": {"heat": float("nan")}}, "weights", "dreamctl recall --help"),
-        ({"query": "x", "where": {"a": {"like": "b"}}}, "where.a", "Use one or more of: ne, gt, gte, lt, lte, in, exists."),
+        (
+            {"query": "x", "where": {"a": {"like": "b"}}},
+            "where.a",
+            "Use one or more of: ne, gt, gte, lt, lte, in, exists.",
+        ),
         ({"query": "x", "where": {"a": {"in": 5}}}, "where.a", '{"in": [..]}'),
         ({"query": "x", "tier": ["long", "lnog"]}, "tier", "Did you mean 'long'?"),
         ({"query": "x", "since": "2026-13-01"}, "since", "dreamctl recall --help"),
-        ({"query": "x", "scope": "a/*"}, "scope", "a scope is a path such as alice/coder/session-7; see dreamctl stats --scope '*'"),
+        (
+            {"query": "x", "scope": "a/*"},
+            "scope",
+            "a scope is a path such as alice/coder/session-7; see dreamctl stats --scope '*'",
+        ),
         ({"qurey": "x"}, "qurey", "Did you mean 'query'?"),
     ],
 )
@@ -165,10 +177,15 @@ def test_without_associations_no_neighbour_is_brought_in(daemon: Daemon) -> None
         daemon.remember(f"unrelated {n} note {n}", id=f"n{n}")
 
     def via(**params: Any) -> dict[str, str]:
-        hits = daemon.call("recall", query="when does the bakery open", k=70, explain=True, learn=False, **params)["hits"]
+        hits = daemon.call("recall", query="when does the bakery open", k=70, explain=True, learn=False, **params)[
+            "hits"
+        ]
         return {hit["id"]: hit["why"]["path"] for hit in hits}
 
-    spread = {hit["id"]: hit["why"]["spread"] for hit in daemon.call("recall", query="bakery", explain=True, learn=False)["hits"]}
+    spread = {
+        hit["id"]: hit["why"]["spread"]
+        for hit in daemon.call("recall", query="bakery", explain=True, learn=False)["hits"]
+    }
     assert spread["cash"] > 0
     assert not any(path.startswith("association") for path in via(associate=False).values())
 
@@ -223,13 +240,21 @@ def test_n_cuts_the_merged_hits_even_of_a_single_question(teas: Daemon) -> None:
 
 @pytest.mark.parametrize(
     "params",
-    [{"queries": []}, {"queries": ["tea", " "]}, {"queries": ["x"] * 33}, {"queries": ["x" * (MAX_QUERY_CHARS + 1)]}, {"queries": "tea"}],
+    [
+        {"queries": []},
+        {"queries": ["tea", " "]},
+        {"queries": ["x"] * 33},
+        {"queries": ["x" * (MAX_QUERY_CHARS + 1)]},
+        {"queries": "tea"},
+    ],
 )
 def test_wrong_questions_are_invalid_as_queries(teas: Daemon, params) -> None:
     assert refused(teas, "invalid", "recall_multi", **params).extra["field"] == "queries"
 
 
-def test_while_the_embedder_fails_recall_goes_on_by_keyword_and_says_so(watched: Daemon, embedder: WatchedEmbedder) -> None:
+def test_while_the_embedder_fails_recall_goes_on_by_keyword_and_says_so(
+    watched: Daemon, embedder: WatchedEmbedder
+) -> None:
     tea = watched.remember("Ada likes green tea")
     embedder.broken = True
 
@@ -248,7 +273,9 @@ def test_an_empty_store_answers_with_nothing(daemon: Daemon) -> None:
 
 
 def test_an_expired_memory_leaves_every_read_at_once(daemon: Daemon) -> None:
-    daemon.remember("the shop closes at six", id="shop", expires_at="2026-01-02", tier="core", pinned=True, tags=["shop"])
+    daemon.remember(
+        "the shop closes at six", id="shop", expires_at="2026-01-02", tier="core", pinned=True, tags=["shop"]
+    )
     assert found(daemon, "shop") == ["shop"]
     daemon.clock.advance(86_400)
 
