@@ -104,7 +104,10 @@ async def build(
         memories, edges = len(opened.stores.catalogue), len(opened.stores.synapses)
         notifier.send(ready=1, status=f"{memories} memories")
         stack.callback(lambda: notifier.send(stopping=1))
-        log.info("app.ready", memories=memories, edges=edges, degraded=sorted(health.reasons))
+        log.info(
+            "app.ready", memories=memories, edges=edges, degraded=sorted(health.reasons), socket=str(config.socket),
+            state_dir=str(config.state_dir),
+        )  # fmt: skip
         app.stack = stack.pop_all()
         return app
 

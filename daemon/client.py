@@ -42,7 +42,7 @@ class NotRunning(CallError):  # it is a state of the daemon, and dreamctl's exit
 
     def __init__(self, path: Path) -> None:
         detail = f"dreamd is not running: nobody listens on {path}."
-        super().__init__("not_running", detail, "Start it: systemctl --user start dreamd, or dreamd in a terminal.")
+        super().__init__("not_running", detail, "Start it in another terminal: dreamd")
 
 
 def socket_path(

@@ -241,9 +241,7 @@ class Schedule(Section):
     night: Cron = Field(
         default="30 3 * * *", description="minute hour day month weekday (by name); the whole night, or off."
     )
-    snapshot: Cron = Field(default="", description="A copy of the store.")
     hebbian: Cron = Field(default="", description="Co-activations become edges.")
-    dedup: Cron = Field(default="", description="Twins are merged.")
     dream: Cron = Field(default="", description="The near are linked, emotions settle.")
     prune: Cron = Field(default="", description="Faded edges go.")
     demote: Cron = Field(default="", description="Heat and tiers follow use.")
@@ -290,12 +288,6 @@ class Rpc(Section):
     allow_group: str = Field(default="", description="A group whose members may.")
 
 
-class Mcp(Section):
-    """The MCP bridge."""
-
-    clearance: Sensitivity = Field(default="personal", description="The highest level that an MCP client sees.")
-
-
 class Sections(Section):
     """All tables of the file."""
 
@@ -312,4 +304,3 @@ class Sections(Section):
     spend: Spend = Spend()
     metrics: Metrics = Metrics()
     rpc: Rpc = Rpc()
-    mcp: Mcp = Mcp()

@@ -13,6 +13,7 @@ from daemon.terminal import Screen, ago, clip, fields, harmless, table, wrap
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _USUAL: Final = {"tier": "short", "heat": "warm", "scope": "default", "state": "live"}
 _BODY: Final = ("content", "context")  # shown as text, not beside their names
+SHORT: Final = 600  # characters of a memory in a list
 
 
 def render(method: str, result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
@@ -60,16 +61,23 @@ def _recalled(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     for rank, hit in enumerate(result["hits"], 1):
         head = f"{rank:>2}  {hit['score']:5.2f}  "
         indent = " " * len(head)
-        first, *rest = wrap(_said(hit), screen, indent)
+        first, *rest = wrap(shortened(_said(hit)), screen, indent)
         yield screen.bold(head) + first[len(head) :]
         yield from rest
         yield from _about(hit, screen, indent)
         if "why" in hit:
             yield from (screen.dim(line) for line in wrap(_why(hit["why"]), screen, indent))
     if not result["hits"]:
-        yield "Nothing found."
+        yield "Nothing found. Without --scope only `default` is asked; --scope '*' asks every scope."
     if "degraded" in result:
         yield screen.yellow(f"Degraded: {result['degraded']}. See: dreamctl health")
+
+
+def shortened(text: str) -> str:
+    """What a list of memories shows of a long one; `get` shows all of it."""
+    return (
+        text if len(text) <= SHORT else f"{text[:SHORT].rstrip()}… ({len(text):,} characters; dreamctl get shows them)"
+    )
 
 
 def _said(memory: Mapping[str, Any]) -> str:
@@ -91,7 +99,10 @@ def _why(why: Mapping[str, Any]) -> str:
 
 
 def _list(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
-    rows = [[one["id"], ago(one["created_at"], screen.now), one["tier"], _said(one)] for one in result["memories"]]
+    rows = [
+        [one["id"], ago(one["created_at"], screen.now), one["tier"], shortened(_said(one))]
+        for one in result["memories"]
+    ]
     if not rows:
         yield "No memories."
         return
@@ -128,11 +139,11 @@ def _history(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
 def _fading(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     for memory in result["memories"]:
         head = f"{ago(memory['forgotten_at'], screen.now):>8}  "
-        yield screen.yellow(head) + clip(memory["content"], max((screen.width or 10**6) - len(head), 1))
+        yield screen.yellow(head) + clip(shortened(memory["content"]), max((screen.width or SHORT) - len(head), 1))
         told = f"{memory['id']}  retention {memory['retention']:.2f}  saved by {memory['saved_by']}"
         yield from (screen.dim(line) for line in wrap(told, screen, " " * len(head)))
     if not result["memories"]:
-        yield "Nothing fades that soon."
+        yield "Nothing fades that soon. Look further ahead with --days."
 
 
 def _remembered(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
@@ -156,6 +167,8 @@ def _remembered_many(result: Mapping[str, Any], screen: Screen) -> Iterator[str]
 def _forgotten(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     yield from (f"{screen.green('Forgotten')}: {one}" for one in result["forgotten"])
     yield from (f"{screen.yellow('Not there')}: {one}" for one in result["missing"])
+    if result["forgotten"]:
+        yield screen.dim("Unless it was --hard, take it back: dreamctl restore ID")
 
 
 RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any], Screen], Iterator[str]]]] = {

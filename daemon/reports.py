@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from daemon.terminal import Screen, ago, fields, table
+
+#: What these do cannot be taken back: room is given back, bytes are gone, what was erased stays erased.
+FOR_GOOD: Final = ("vacuum", "scrub", "purge")
 
 
 def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
@@ -18,7 +21,7 @@ def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield from table(screen, ["STEP", "OUTCOME", ">TOOK", "COUNTS"], rows)
     else:
         yield from (f"  {_example(example)}" for example in result["examples"])
-    if result["outcome"] == "changed" and not result["dry_run"]:
+    if result["outcome"] == "changed" and not result["dry_run"] and result["job"] not in FOR_GOOD:
         yield screen.dim(f"Take it back: dreamctl undo {result['run_id']}")
 
 
@@ -52,7 +55,8 @@ def undone(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """What an undo brought back and what it left."""
     yield f"{screen.green('Restored')} {len(result['restored'])}, left {len(result['left'])}."
     yield from (f"  {screen.yellow('left')} {one}, as it changed since or is gone" for one in result["left"])
-    yield screen.dim(f"Take this back too: dreamctl undo {result['run_id']}")
+    if result["restored"]:
+        yield screen.dim(f"Take this back too: dreamctl undo {result['run_id']}")
 
 
 def health(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:

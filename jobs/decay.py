@@ -112,7 +112,9 @@ def run(ctx: Context) -> Report:
         "remaining": planned.total - len(done) if ctx.dry_run else ctx.read(_remaining, ctx),
         "deferred": planned.deferred, "skipped": len(applied.skipped),
     }  # fmt: skip
-    waiting = f"{planned.deferred} more wait for the ceiling of {ctx.settings.ceiling:.0%} of a scope a day"
+    waiting = (
+        f"{planned.deferred} more wait: at most max({ctx.settings.ceiling:.0%}, {LEAST}) of a scope go in 24 hours"
+    )
     return Report(counts, _examples(done, planned), changed=len(done), reason=waiting if planned.deferred else None)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from statistics import mean, median
+from statistics import median
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from storage.errors import NotFound, Refused
-from storage.fading import add
-from storage.model import Memory, Synapse, cleared
+from storage.fading import Awake, add, edge_weights
+from storage.model import Memory, Synapse
 from storage.store import Stores
 from storage.synapses import ASSOCIATIVE, associate, faded, stronger_kind
+from storage.where import Where
 
 
 class Neighbour(NamedTuple):
@@ -57,7 +61,9 @@ def disconnect(stores: Stores, a: str, b: str, clearance: str) -> None:
 def neighbours(stores: Stores, memory: str, now: float, clearance: str) -> list[Neighbour]:
     """The live memories around one, strongest edge first, with their text; what the caller may not see is not there."""
     visible(stores, memory, clearance)
-    edges = [edge for edge in stores.synapses.of(memory) if _shown(stores, edge.other(memory), now, clearance)]
+    where = Where(now=now, clearance=clearance)
+    ends = ((edge, stores.catalogue.get(edge.other(memory))) for edge in stores.synapses.of(memory))
+    edges = [edge for edge, other in ends if other is not None and where.admits(other)]
     texts = stores.memories.read([edge.other(memory) for edge in edges])
     found = [
         Neighbour(text, edge, faded(edge, now, stores.awake))
@@ -67,28 +73,36 @@ def neighbours(stores: Stores, memory: str, now: float, clearance: str) -> list[
     return sorted(found, key=lambda one: (-one.weight, one.memory.id))
 
 
-def statistics(stores: Stores, now: float, clearance: str) -> dict[str, Any]:
-    """Counts over the live graph that the caller may see; degrees count associative edges."""
-    nodes = {row.id for row in stores.catalogue.rows() if _shown(stores, row.id, now, clearance)}
-    edges = [edge for _, edge in stores.synapses.every() if edge.a in nodes and edge.b in nodes]
-    degree: Counter[str] = Counter()
-    for edge in edges:
-        if edge.kind in ASSOCIATIVE:
-            degree.update((edge.a, edge.b))
-    degrees = [degree[node] for node in nodes] or [0]
-    strongest = sorted(
-        ((faded(edge, now, stores.awake), edge) for edge in edges), key=lambda one: (-one[0], one[1].key)
-    )[:5]
+class Snapshot(NamedTuple):
+    """The live graph that a caller may see, as it was at one instant."""
+
+    nodes: frozenset[str]
+    edges: list[Synapse]
+    now: float
+    awake: Awake
+
+
+def snapshot(stores: Stores, now: float, clearance: str) -> Snapshot:
+    """The references that `statistics` works on, taken in one short call of the lane."""
+    where = Where(now=now, clearance=clearance)
+    nodes = frozenset(row.id for row in stores.catalogue.rows() if where.admits(row))
+    return Snapshot(nodes, [edge for _, edge in stores.synapses.every()], now, stores.awake)
+
+
+def statistics(graph: Snapshot) -> dict[str, Any]:
+    """Counts over a graph; degrees count associative edges. Pure: it may run outside the lane."""
+    edges = [edge for edge in graph.edges if edge.a in graph.nodes and edge.b in graph.nodes]
+    degree = Counter(end for edge in edges if edge.kind in ASSOCIATIVE for end in (edge.a, edge.b))
+    degrees = [degree[node] for node in graph.nodes] or [0]
     touched = {end for edge in edges for end in (edge.a, edge.b)}
+    stored, as_of = np.array([edge.weight for edge in edges]), np.array([edge.as_of for edge in edges])
+    weights = (
+        edge_weights(stored, as_of, [edge.kind for edge in edges], graph.now, graph.awake).tolist() if edges else []
+    )
+    strongest = heapq.nsmallest(5, zip(weights, edges, strict=True), key=lambda one: (-one[0], one[1].key))
     return {
-        "nodes": len(nodes), "edges": len(edges), "by_kind": dict(Counter(edge.kind for edge in edges).most_common()),
-        "mean_degree": round(float(mean(degrees)), 3), "median_degree": float(median(degrees)), "max_degree": max(degrees),
-        "isolated": len(nodes - touched),
+        "nodes": len(graph.nodes), "edges": len(edges), "by_kind": dict(Counter(edge.kind for edge in edges).most_common()),
+        "mean_degree": round(sum(degrees) / len(degrees), 3), "median_degree": float(median(degrees)),
+        "max_degree": max(degrees), "isolated": len(graph.nodes - touched),
         "strongest": [{"a": edge.a, "b": edge.b, "kind": edge.kind, "weight": round(weight, 4)} for weight, edge in strongest],
     }  # fmt: skip
-
-
-def _shown(stores: Stores, memory: str, now: float, clearance: str) -> bool:
-    row = stores.catalogue.get(memory)
-    expired = row is not None and row.expires_at is not None and row.expires_at <= now
-    return row is not None and row.state == "live" and not expired and cleared(row.sensitivity, clearance)

@@ -109,7 +109,11 @@ def rank(candidates: Candidates, weights: Weights, now: float) -> Ranking:
     evidence = np.sum(list(terms.values()), axis=0) if n else base
     terms |= _boosts(rows, weights, now)
     relevance = weights.factors.get("relevance", 1.0)
-    final = relevance * evidence + sum(weights.factors.get(name, 1.0) * terms[name] for name in BOOSTS)
+    factors = {name: weights.factors.get(name, relevance if name not in BOOSTS else 1.0) for name in terms}
+    terms = {
+        name: factors[name] * column for name, column in terms.items()
+    }  # as they count, so that they sum up to `final`
+    final = np.sum(list(terms.values()), axis=0) if n else base
     scores = final.tolist()
     order = sorted(range(n), key=lambda i: (-scores[i], -rows[i].created_at, rows[i].id))
     return Ranking(order, final, evidence, terms, via)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, cast
 
 from pydantic import Field
@@ -100,8 +101,8 @@ async def neighbors(parts: Parts, params: NeighborsParams) -> Neighbors:
 
 async def graph_stats(parts: Parts, params: Cleared) -> GraphStats:
     """The graph in numbers."""
-    numbers = await parts.lane.run(graph.statistics, parts.stores, parts.clock.now(), params.clearance)
-    return cast("GraphStats", numbers)
+    seen = await parts.lane.run(graph.snapshot, parts.stores, parts.clock.now(), params.clearance)
+    return cast("GraphStats", await asyncio.to_thread(graph.statistics, seen))
 
 
 METHODS: Final = (

@@ -222,7 +222,7 @@ def test_without_a_daemon_it_says_how_to_start_it(tmp_path: Path, words: list[st
 
     assert (done.code, done.out) == (3, "")
     assert f"dreamd is not running: nobody listens on {tmp_path}/s." in done.err
-    assert "systemctl --user start dreamd" in done.err
+    assert "Start it in another terminal: dreamd" in done.err
     assert dreamctl(tmp_path / "s", *words, "--json").json["kind"] == "not_running"
 
 

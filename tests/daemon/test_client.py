@@ -165,7 +165,7 @@ def test_where_nobody_listens_the_error_says_how_to_start_it(place: str) -> None
             Client(folder / place).call("echo")
 
     assert str(folder / place) in caught.value.detail
-    assert "systemctl --user start dreamd" in caught.value.hint
+    assert "Start it in another terminal: dreamd" in caught.value.hint
 
 
 def test_a_path_that_is_too_long_is_an_error_of_ours() -> None:

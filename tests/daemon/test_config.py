@@ -51,7 +51,6 @@ def test_without_file_or_variables_every_option_has_its_default(environ: dict[st
     assert config.recall.citation_cap == 0.15
     assert config.schedule.night == "30 3 * * *"
     assert config.metrics.address == ("127.0.0.1", 9464)
-    assert config.mcp.clearance == "personal"
     assert config.state_dir == home / ".local/state/dreamd"
     assert config.socket == home / ".local/state/dreamd/dreamd.sock"
 

@@ -117,7 +117,9 @@ def test_a_remembered_text_tells_its_id_and_what_was_masked(change: dict[str, An
 
 
 def test_what_was_forgotten_and_what_was_not_there_are_told_apart() -> None:
-    assert shown("forget", {"forgotten": ["a"], "missing": ["b"]}) == ["Forgotten: a", "Not there: b"]
+    assert shown("forget", {"forgotten": ["a"], "missing": ["b"]}) == [
+        "Forgotten: a", "Not there: b", "Unless it was --hard, take it back: dreamctl restore ID"
+    ]  # fmt: skip
 
 
 def test_a_run_tells_what_it_did_why_and_how_to_take_it_back() -> None:
@@ -215,10 +217,14 @@ def test_any_other_result_is_shown_by_its_names_and_its_lists_as_tables() -> Non
 @pytest.mark.parametrize(
     ("method", "result", "line"),
     [
-        ("recall", {"hits": [], "took_ms": 1.0}, "Nothing found."),
+        (
+            "recall",
+            {"hits": [], "took_ms": 1.0},
+            "Nothing found. Without --scope only `default` is asked; --scope '*' asks every scope.",
+        ),
         ("list", {"memories": [], "cursor": None}, "No memories."),
         ("history", {"versions": []}, "It was never edited."),
-        ("fading", {"memories": []}, "Nothing fades that soon."),
+        ("fading", {"memories": []}, "Nothing fades that soon. Look further ahead with --days."),
         ("runs", {"runs": []}, "Nothing has run yet."),
         ("neighbors", {"neighbors": []}, "Nothing."),
         ("tags", {"tags": []}, "Nothing."),

@@ -11,6 +11,7 @@ from storage.errors import Conflict, NotFound, Refused
 from storage.ledger import Entry
 from storage.model import DAY
 from tests.harness import Daemon
+from tests.jobs.by_hand import context
 from tests.jobs.world import for_all
 
 
@@ -37,6 +38,12 @@ def test_what_was_taken_back_is_not_planned_again(entries) -> None:
     taken = {entry.number for batch in undo.plan(entries) for entry in batch}
 
     assert undo.plan([entry._replace(undone=entry.undone or entry.number in taken) for entry in entries]) == []
+
+
+def test_batches_are_as_large_as_they_may_be() -> None:
+    entries = [Entry(number, "r", 0.0, "patch", f"m{number}", "a", False, {}, {}) for number in range(3 * BATCH + 1)]
+
+    assert [len(batch) for batch in undo.plan(entries[::-1])] == [BATCH, BATCH, BATCH, 1]
 
 
 def state(daemon: Daemon) -> dict[str, object]:
@@ -135,6 +142,41 @@ def test_what_was_changed_since_is_left_and_listed(daemon: Daemon) -> None:
     with pytest.raises(NotFound):
         daemon.call("get", id=second)
     assert set(ids) - {second} == {one["id"] for one in daemon.call("list", limit=50)["memories"]}
+
+
+def test_of_a_memory_only_what_still_stands_is_taken_back(daemon: Daemon) -> None:
+    """The run moved heat and tier; somebody set the tier since."""
+    memory = daemon.remember("the fox sleeps", emotion=0.9)
+    daemon.call("recall", query="fox")
+    daemon.call("recall", query="fox")
+    daemon.call("recall", query="fox")
+    daemon.call("run_job", name="hebbian")
+    run = daemon.call("run_job", name="demote")
+    assert run["counts"] == {"examined": 1, "to_hot": 1, "to_long": 1, "skipped": 0}
+    daemon.call("set_tier", id=memory, tier="core")
+    undone = daemon.call("undo", run_id=run["run_id"])
+
+    assert (undone["restored"], undone["left"]) == ([memory], [memory])
+    now = daemon.call("get", id=memory)
+    assert (now["heat"], now["tier"]) == ("warm", "core")
+
+
+def test_an_undo_that_is_told_to_stop_is_gone_on_with_by_another(daemon: Daemon) -> None:
+    items = [{"content": f"note {n}", "expires_at": "2020-01-01T00:00:00Z"} for n in range(3 * BATCH)]
+    daemon.call("remember_many", items=items)
+    run = daemon.call("run_job", name="decay")
+    asked: list[None] = []
+
+    def stopping() -> bool:
+        asked.append(None)
+        return len(asked) > 1
+
+    ctx, first = context(daemon, stopping=stopping), undo.Undone()
+    undo.run(ctx, [run["run_id"]], first)
+    second = daemon.call("undo", run_id=run["run_id"])
+
+    assert ctx.cut_short
+    assert (len(first.restored), len(second["restored"]), second["left"]) == (BATCH, 2 * BATCH, [])
 
 
 def test_an_edge_that_grew_since_is_left_as_it_is(daemon: Daemon) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage.errors import Conflict, NotFound, Refused
-from storage.graph import Neighbour, connect, disconnect, neighbours, statistics, visible
+from storage.graph import Neighbour, connect, disconnect, neighbours, snapshot, statistics, visible
 from storage.model import DAY, Synapse
 from storage.synapses import associate
 from tests.storage.opened import Opened
@@ -127,7 +127,7 @@ def test_visible_is_what_the_clearance_covers_in_any_state(opened) -> None:
 
 
 def test_an_empty_graph_has_numbers_too(opened) -> None:
-    told = statistics(opened.stores, opened.now, "secret")
+    told = statistics(snapshot(opened.stores, opened.now, "secret"))
 
     assert told == {
         "nodes": 0, "edges": 0, "by_kind": {}, "mean_degree": 0.0, "median_degree": 0.0, "max_degree": 0, "isolated": 0,
@@ -142,10 +142,10 @@ def test_the_graph_in_numbers_counts_what_the_caller_may_see(opened) -> None:
     for end in "bce":
         join(opened, "a", end, 1.0 + "bce".index(end))
 
-    told = statistics(opened.stores, opened.now, "personal")
+    told = statistics(snapshot(opened.stores, opened.now, "personal"))
 
     assert (told["nodes"], told["edges"], told["isolated"]) == (4, 3, 1)
     assert told["by_kind"] == {"manual": 2, "next": 1}
     assert (told["mean_degree"], told["median_degree"], told["max_degree"]) == (1.0, 1.0, 2)
     assert told["strongest"][0] == {"a": "a", "b": "c", "kind": "manual", "weight": 2.0}
-    assert statistics(opened.stores, opened.now, "secret")["max_degree"] == 3
+    assert statistics(snapshot(opened.stores, opened.now, "secret"))["max_degree"] == 3

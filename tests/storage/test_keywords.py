@@ -108,5 +108,16 @@ def test_texts_of_the_greatest_length_can_be_encoded(encoder, unit):
     assert encoder.document(text).indices == encoder.query(text).indices
 
 
+def test_a_number_is_a_term_of_its_own_in_any_script_of_digits() -> None:
+    encoder = KeywordEncoder()
+    stored = dict(zip(*encoder.document("my locker is 317, opened at 10:45 on 2026-05-04"), strict=True))
+
+    for asked, found in (("locker 317", 2), ("３１７", 1), ("0317", 1), ("45", 1), ("2026", 1), ("3170", 0), ("31", 0)):
+        terms = encoder.query(asked)
+        assert len(stored.keys() & set(terms.indices)) == found, asked
+    assert encoder.document("317") == encoder.document("317 317 317")
+    assert all(weight > 0 for weight in stored.values())
+
+
 def test_the_settings_name_what_the_weights_depend_on():
-    assert SETTINGS == "bm25 multilingual k=1.2 b=0.75 avg_len=256 language=english"
+    assert SETTINGS == "bm25 multilingual k=1.2 b=0.75 avg_len=256 language=english numbers"

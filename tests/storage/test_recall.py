@@ -225,10 +225,11 @@ def test_a_coarse_scope_sees_the_finer_ones_and_no_other(opened) -> None:
 
 
 def test_a_lone_weak_keyword_match_scores_below_a_perfect_one(opened) -> None:
-    opened.add("alpha and a great many other words that have nothing to do with it at all " * 4)
+    """One word of four, and half of the scope has it: the floor of `storage.rank` keeps it from the full score."""
+    for number in range(40):
+        opened.add(f"{'alpha' if number % 2 else 'other'} note {number}")
 
-    (weak,) = why(opened, "alpha beta gamma delta").values()
-    assert 0.0 < weak["bm25"] < 0.5
+    assert 0.0 < max(weak["bm25"] for weak in why(opened, "alpha beta gamma delta").values()) < 0.6
 
 
 def test_who_is_named_and_wrote_it_counts_more_than_who_is_mentioned(opened) -> None:
@@ -352,7 +353,7 @@ def test_the_terms_are_told_exactly_when_they_are_asked_for(opened) -> None:
 
     assert opened.recall("alpha")[0].why is None
     told = opened.recall("alpha", explain=True)[0].why
-    assert told.keys() == {*TERMS, "final", "path", "via"}
+    assert told.keys() == {*TERMS, "evidence", "final", "path", "via"}
 
 
 def test_a_least_score_is_one_of_evidence_that_boosts_do_not_help_over(opened) -> None:

@@ -11,7 +11,7 @@ from tests.daemon.methods.asking import WatchedEmbedder, refused
 from tests.harness import Daemon
 
 WHY = {
-    "cosine", "bm25", "spread", "session", "entity", "date", "question", "citation", "emotion", "recency", "importance",
+    "evidence", "cosine", "bm25", "spread", "session", "entity", "date", "question", "citation", "emotion", "recency", "importance",
     "heat", "final", "path", "via",
 }  # fmt: skip
 
@@ -51,7 +51,7 @@ def test_a_hit_is_a_memory_with_its_score_and_no_reason_unless_asked_for(teas: D
 def test_explain_tells_every_term_and_they_are_what_the_score_is_made_of(teas: Daemon) -> None:
     for hit in teas.call("recall", query="green tea", explain=True, learn=False)["hits"]:
         why = hit["why"]
-        terms = [value for name, value in why.items() if name not in ("final", "path", "via")]
+        terms = [value for name, value in why.items() if name not in ("evidence", "final", "path", "via")]
 
         assert why.keys() == WHY
         assert why["path"].split(" via ")[0] in ("dense", "keyword", "association")
