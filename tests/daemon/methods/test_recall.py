@@ -11,8 +11,8 @@ from tests.daemon.methods.asking import WatchedEmbedder, refused
 from tests.harness import Daemon
 
 WHY = {
-    "evidence", "cosine", "bm25", "spread", "session", "entity", "date", "question", "citation", "emotion", "recency", "importance",
-    "heat", "final", "path", "via",
+    "cosine", "bm25", "spread", "session", "entity", "date", "question", "evidence", "citation", "emotion", "recency",
+    "importance", "heat", "final", "path", "via",
 }  # fmt: skip
 
 ITEMS: list[dict[str, Any]] = [
