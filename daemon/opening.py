@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -66,9 +68,11 @@ async def open_stores(
     ledger = Ledger(config.state_dir / "state.db", power_safe=config.storage.durability == "power")
     stack.callback(ledger.close)
     dimension = EdgeEngine.stored_dimension(config.state_dir / "store", LIVE)
+    # The embedder loads beside the store, each in its own lane: either takes about a second.
+    early = embedding.submit(load, config.embedding.provider, config.embedding.model)
     embedder: Embedder | None = None
     if dimension is None:
-        embedder = await embedding.run(load, config.embedding.provider, config.embedding.model)
+        embedder = await asyncio.wrap_future(early)
         dimension = embedder.fingerprint.dimension
     engine = await _open_engine(config, lane, dimension, ledger, stack)
     stores = await lane.run(_stores, config, engine, ledger, now)
@@ -78,8 +82,7 @@ async def open_stores(
     try:
         stored = await lane.run(stores.settle_fingerprint, None)
         if embedder is None:
-            named = (config.embedding.provider, config.embedding.model)
-            embedder = await embedding.run(load, *((stored.provider, stored.model) if stored else named))
+            embedder = await _fitting(early, stored, embedding, load)
         if stored is None and embedder.fingerprint.dimension == dimension and not stores.damage:
             stored = await lane.run(stores.settle_fingerprint, embedder.fingerprint)
         _check_fit(embedder.fingerprint, stored, dimension)
@@ -88,6 +91,21 @@ async def open_stores(
         return Opened(stores, None)
     _compare(config, embedder.fingerprint, health)
     return Opened(stores, embedder)
+
+
+async def _fitting(
+    early: Future[Embedder], stored: Fingerprint | None, embedding: Lane, load: LoadEmbedder
+) -> Embedder:  # fmt: skip
+    """The embedder of the configuration, if the stored vectors are its own; else the one that they came from."""
+    try:
+        embedder = await asyncio.wrap_future(early)
+    except DreamdError:
+        if stored is None:
+            raise
+    else:
+        if stored is None or embedder.fingerprint == stored:
+            return embedder
+    return await embedding.run(load, stored.provider, stored.model)
 
 
 def _compare(config: Config, serving: Fingerprint, health: Health) -> None:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ class Flight:
 
     run: Run
     listener: Progress | None
+    at: float | None = None  # the instant that a dry run looks from
     step: Run | None = None
     done: int = 0
     total: int = 0
@@ -111,12 +113,12 @@ class Runner:
         """Run a job or the night; without `wait` the answer is the run as it was begun. `at` is for dry runs."""
         if not dry_run:
             self._stores.check_writable()
-        run = self._record(name, trigger, self._clock.now() if at is None else at)
-        flight = self._take_off(run._replace(dry_run=dry_run, late_by=late_by), listener)
+        run = self._record(name, trigger, self._clock.now())
+        flight = self._take_off(run._replace(dry_run=dry_run, late_by=late_by), listener, at)
         if name == "night":
-            begin = partial(self._night, flight, at)
+            begin = partial(self._night, flight)
         else:
-            begin = partial(self._alone, JOBS[name], flight, at, scope, parameters or {})
+            begin = partial(self._alone, JOBS[name], flight, scope, parameters or {})
         task = self._launch(flight, begin)
         if wait:
             return await asyncio.shield(task)
@@ -134,7 +136,7 @@ class Runner:
             runs = await self._lane.run(self._undoable, run_id)
             flight.run = flight.run._replace(undo_of=runs[-1])
             job = Job("undo", lambda ctx: undo.run(ctx, runs, undone), UNDO_DEADLINE, "take back a run")
-            run = await self._alone(job, flight, None, EVERY_SCOPE, {})
+            run = await self._alone(job, flight, EVERY_SCOPE, {})
             if run.outcome in ("changed", "unchanged"):
                 await self._lane.run(self._mark_undone, runs, run.id)
             return run
@@ -161,7 +163,7 @@ class Runner:
         step = self._current.step if self._current else None
         return self._current if step is not None and step.job == name else None
 
-    def _take_off(self, run: Run, listener: Progress | None) -> Flight:
+    def _take_off(self, run: Run, listener: Progress | None, at: float | None = None) -> Flight:
         other = self._active(run.job)
         if other is not None:
             busy = other.run if other.run.job == run.job or other.step is None else other.step
@@ -173,7 +175,7 @@ class Runner:
             raise Unavailable("The daemon is stopping.", hint="dreamctl health")
         if len(self._flights) > MAX_WAITING:
             raise Unavailable(f"{MAX_WAITING} runs wait already.", hint="dreamctl jobs", retry_after_s=60.0)
-        flight = self._flights[run.job] = Flight(run, listener)
+        flight = self._flights[run.job] = Flight(run, listener, at)
         return flight
 
     def _launch(self, flight: Flight, begin: Callable[[], Awaitable[Run]]) -> asyncio.Task[Run]:
@@ -196,18 +198,15 @@ class Runner:
         finally:
             del self._flights[flight.run.job]
 
-    async def _alone(
-        self, job: Job, flight: Flight, at: float | None, scope: str, parameters: Mapping[str, Any]
-    ) -> Run:
-        if at is None:  # it may have waited for its turn
-            flight.run = _timed(flight.run, self._clock.now())
+    async def _alone(self, job: Job, flight: Flight, scope: str, parameters: Mapping[str, Any]) -> Run:
+        flight.run = _timed(flight.run, self._clock.now())  # it may have waited for its turn
         run, _ = await self._step(job, flight, flight.run, scope, parameters)
         return run
 
-    async def _night(self, flight: Flight, at: float | None) -> Run:
+    async def _night(self, flight: Flight) -> Run:
         """Every step in order; a bug in one does not keep the next from running, a store that is away ends the night."""
         began = self._clock.monotonic()
-        flight.run = night = _timed(flight.run, self._clock.now() if at is None else at)
+        flight.run = night = _timed(flight.run, self._clock.now())
         await self._lane.run(self._stores.ledger.start_run, night)
         steps: list[Run] = []
         changed: dict[str, int] = {}
@@ -219,7 +218,7 @@ class Runner:
             if flight.stop.is_set():
                 stopped = True
                 break
-            latest = max(latest + TICK, self._clock.now() if at is None else at)
+            latest = max(latest + TICK, self._clock.now())
             step = self._record(name, night.trigger, latest)._replace(dry_run=night.dry_run, parent=night.id)
             flight.step, flight.done, flight.total = step, 0, 0
             step, changed[name] = await self._step(JOBS[name], flight, step, EVERY_SCOPE, {})
@@ -239,7 +238,8 @@ class Runner:
         began = self._clock.monotonic()
         await self._lane.run(self._stores.ledger.start_run, run)
         ctx = Context(
-            stores=self._stores, lane=self._lane, settings=self._settings, run_id=run.id, now=run.started_at,
+            stores=self._stores, lane=self._lane, settings=self._settings, run_id=run.id,
+            now=run.started_at if flight.at is None else flight.at,
             rng=self._clock.rng(run.seed), dry_run=run.dry_run, scope=scope, parameters=parameters, progress=flight.tell,
             learned=self._learn.take,
             stopping=lambda: flight.stop.is_set() or self._clock.monotonic() - began > job.deadline,
@@ -251,6 +251,10 @@ class Runner:
             if outcome != "failed":
                 level = log.info if reason is None else log.warning
                 level("job.finished", outcome=outcome, reason=reason, **report.counts)
+            if flight.at is not None:
+                reason = "; ".join(
+                    filter(None, (f"as of {datetime.fromtimestamp(flight.at, UTC):%Y-%m-%d %H:%M} UTC", reason))
+                )
             took = self._clock.monotonic() - began
             return await self._finish(run, took, outcome, reason, report), report.changed
 

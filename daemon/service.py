@@ -93,14 +93,16 @@ class DreamdService:
     ) -> dict[str, Any]:
         """Do a write for this request id, or repeat the answer that it had."""
         parts, now = self._parts, self._parts.clock.now()
-        # `remember` shares its ids with the items of `remember_many`, which holds its own id while it waits for theirs.
-        claimed = request if entry.name == "remember" else f"{entry.name} {request}"
+        # A batch holds its own id while it waits for those of its items, which are ids of `remember`; all others share one
+        # set of ids, whatever their method.
+        claimed = f"{entry.name} {request}" if entry.name == "remember_many" else request
         async with parts.retries.claim([claimed]):
-            kept = await parts.lane.run(parts.retries.answer, request, entry.name, params, now)
+            kept = await parts.lane.run(parts.retries.answer, claimed, entry.name, params, now)
             if kept is not None:
                 return await parts.lane.run(_repeated, parts, kept, getattr(checked, "clearance", "secret"))
             result = await self._write(entry, checked, progress)
-            await parts.lane.run(parts.retries.keep, request, entry.name, params, _without_text(result), now)
+            if not result.get("failed"):  # what failed in part is worth another try
+                await parts.lane.run(parts.retries.keep, claimed, entry.name, params, _without_text(result), now)
             return result
 
 

@@ -114,13 +114,15 @@ _LISTS = ("tags", "entities", "source_turns")
 _AS_THEY_ARE = (
     "id", "content", "author", "scope", "session", "type", "subtype", "metadata", "tier", "heat", "pinned", "emotion",
     "importance", "confidence", "source", "provenance", "sensitivity", "redactions", "version", "change_summary", "state",
-    "access_count", "superseded_by", "forgotten_reason", "content_hash",
+    "access_count", "forgotten_reason", "content_hash",
 )  # fmt: skip
 
 
-def memory(one: Memory, *, context: bool = False, retention: float | None = None) -> MemoryShape:
-    """A memory with all its fields."""
-    shape: dict[str, Any] = {name: getattr(one, name) for name in _AS_THEY_ARE}
+def memory(
+    one: Memory, *, context: bool = False, retention: float | None = None, successor: str | None = None
+) -> MemoryShape:
+    """A memory with all its fields; `superseded_by` is the `successor` that the caller may know of, never the stored one."""
+    shape: dict[str, Any] = {name: getattr(one, name) for name in _AS_THEY_ARE} | {"superseded_by": successor}
     shape |= {name: list(getattr(one, name)) for name in _LISTS}
     shape |= {name: format_instant(getattr(one, name)) for name in _INSTANTS}
     if context:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from storage.model import EVERY_SCOPE, Memory, covers, point_id, prefixes
+from storage.model import EVERY_SCOPE, Memory, cleared, covers, point_id, prefixes
 from storage.names import NameIndex, words_of
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class View:
     """What reading a scope sees, with all that lies below it: how many live memories, and the authors heard there."""
 
     live: int = 0
-    names: NameIndex = field(default_factory=NameIndex)
+    names: dict[str, NameIndex] = field(default_factory=dict)  # by the sensitivity of what their bearers said
 
 
 class Catalogue:
@@ -129,11 +129,15 @@ class Catalogue:
         """The index of one exact scope."""
         return self._scopes.get(name) or ScopeIndex()
 
-    def names_in(self, scope: str, text: str) -> set[str]:
-        """The known authors of a scope, and of those below it, that a text names."""
-        low = text.lower()
+    def names_in(self, scope: str, text: str, clearance: str) -> set[str]:
+        """The authors known in a scope and below it that a text names, of those whose memories the clearance covers."""
         view = self._views.get(scope)
-        return set() if view is None else view.names.found_in(low, words_of(low))
+        if view is None:
+            return set()
+        low = text.lower()
+        words = words_of(low)
+        visible = (names for level, names in view.names.items() if cleared(level, clearance))
+        return {name for names in visible for name in names.found_in(low, words)}
 
     def same_content(self, scope: str, content_hash: str) -> list[Memory]:
         """The rows of exactly this scope with this content, in any state."""
@@ -163,7 +167,7 @@ class Catalogue:
         for name in (EVERY_SCOPE, *prefixes(row.scope)):
             view = self._views.setdefault(name, View())
             view.live += 1
-            view.names.add(row.author)
+            view.names.setdefault(row.sensitivity, NameIndex()).add(row.author)
         if row.session:
             members = index.sessions.setdefault(row.session, {})
             came_back = bool(members) and self._created(next(reversed(members))) > self._created(row.id)
@@ -190,7 +194,7 @@ class Catalogue:
         for name in (EVERY_SCOPE, *prefixes(row.scope)):
             view = self._views[name]
             view.live -= 1
-            view.names.remove(row.author)
+            view.names[row.sensitivity].remove(row.author)
             if not view.live:
                 del self._views[name]
 
@@ -207,7 +211,7 @@ def _drop(index: dict[T, dict[str, None]], key: T, memory: str) -> None:
 
 def _place(row: Memory) -> tuple[Any, ...]:
     """What decides where a row stands in the indexes."""
-    return row.scope, row.state, row.session, row.author, row.content_hash, row.created_at
+    return row.scope, row.state, row.session, row.author, row.sensitivity, row.content_hash, row.created_at
 
 
 def count_by(rows: Iterable[Memory], attribute: str) -> dict[str, int]:

@@ -9,9 +9,17 @@ from storage.errors import Conflict, Invalid, Refused
 from storage.memories import missing
 from storage.model import Memory, cleared
 from storage.store import Stores
+from storage.where import Where
 
 #: Set while erased text may still lie in the engine's log and pages; the `scrub` job clears it.
 SCRUB_DUE: Final = "scrub_due"
+#: The fields that say why a memory is in the bin, as they are while it is not.
+NOWHERE: Final[dict[str, Any]] = {
+    "forgotten_at": None,
+    "forgotten_reason": "",
+    "invalid_at": None,
+    "superseded_by": None,
+}
 
 
 class Forgotten(NamedTuple):
@@ -52,8 +60,8 @@ def forget(
     if superseded_by is not None:
         _check_successor(stores, superseded_by, list(rows.values()), clearance)
         fields = {"invalid_at": now, "superseded_by": superseded_by}
-    movable = [row.id for row in rows.values() if row.state == "live"]
-    stores.memories.move(dict.fromkeys(movable, fields))
+    stores.memories.move({row.id: fields for row in rows.values() if row.state == "live"})
+    stores.memories.patch({row.id: NOWHERE | fields for row in rows.values() if _says_more(row, superseded_by)})
     return Forgotten(list(rows), unknown)
 
 
@@ -65,19 +73,26 @@ def restore(stores: Stores, memory: str, clearance: str, now: float) -> Memory:
     row = stores.memories.visible(memory, clearance)
     if row.state == "live":
         return row
+    where = Where(now=now, clearance=clearance)
     for twin in stores.catalogue.same_content(row.scope, row.content_hash):
-        if twin.state == "live" and cleared(twin.sensitivity, clearance):
+        if where.admits(twin):
             raise Conflict(
                 f"Memory {twin.id!r} already says what {memory!r} said.",
                 hint=f"dreamctl get {twin.id}",
                 duplicate_of=twin.id,
             )
-    back: dict[str, Any] = {"forgotten_at": None, "forgotten_reason": "", "invalid_at": None, "superseded_by": None}
-    back["accessed_at"] = max(now, row.accessed_at or 0.0)
+    back: dict[str, Any] = {**NOWHERE, "accessed_at": max(now, row.accessed_at or 0.0)}
     if row.expires_at is not None and row.expires_at <= now:
         back["expires_at"] = None
     stores.memories.move({memory: back})
     return stores.memories.row(memory)
+
+
+def _says_more(row: Memory, superseded_by: str | None) -> bool:
+    """Whether a memory in the bin is there for another reason than the one that is given now."""
+    if row.state == "live":
+        return False
+    return row.superseded_by != superseded_by if superseded_by is not None else row.state == "superseded"
 
 
 def _erase(stores: Stores, ids: Collection[str], now: float) -> None:

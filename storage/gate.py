@@ -127,7 +127,8 @@ class Gate:
                 floors += [level for level in [raised_by(found)] if level]
                 return masked
         if name in SHORT:
-            return self._text(name, value, SHORT[name], hits, floors, blank_ok=True)
+            text = self._text(name, value, SHORT[name], hits, floors, blank_ok=True)
+            return text.lower() if name == "subtype" else text  # a word to filter by, as tags are
         return value
 
     def _text(

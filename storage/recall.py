@@ -27,7 +27,7 @@ from storage.rank import Candidates, Link, Ranking, Weights, floor_of, rank, why
 from storage.synapses import Synapses
 from storage.where import Where
 
-LEG: Final = 50  # candidates a leg
+LEG: Final = 50  # candidates a leg, or k where more are asked for
 GROWTH: Final = 4  # when the filter eats a leg, ask for so many times more
 RESOLVED: Final = 2_000  # up to so many ids an unindexed filter is resolved in the catalogue
 NEIGHBOURS: Final = 6  # strongest other edges that are followed from one candidate
@@ -77,12 +77,12 @@ class Recaller:
     ) -> list[Hit]:
         """The k best memories, best first."""
         weights = replace(self.weights, factors=factors or {})
-        rows, paths = self._candidates(self._legs(question, where), where, associate=associate)
+        rows, paths = self._candidates(self._legs(question, where, max(k, LEG)), where, associate=associate)
         if not rows:
             return []
         candidates = self._scored(question, rows, where)
         if associate:
-            candidates = candidates._replace(links=self._links(rows, weights, where.now, awake))
+            candidates = candidates._replace(links=self._links(rows, weights, where, awake))
         ranking = rank(candidates, weights, where.now)
         best = [i for i in ranking.order if min_score is None or ranking.evidence[i] >= min_score][:k]
         texts = self._memories.read([rows[i].id for i in best])
@@ -97,7 +97,7 @@ class Recaller:
             if rows[i].id in texts
         ]
 
-    def _legs(self, question: Question, where: Where) -> list[list[tuple[Memory, float]]]:
+    def _legs(self, question: Question, where: Where, wanted: int) -> list[list[tuple[Memory, float]]]:
         """The admitted rows of each leg with their scores, best first; a leg that the filter thinned out is asked for more."""
         asked = where.condition()
         if not where.indexed:
@@ -106,14 +106,14 @@ class Recaller:
                 asked = Condition(ids=frozenset(map(self._catalogue.point, ids)))
         condition = self._lightened(asked)
         legs: list[list[tuple[Memory, float]]] = [[], []]
-        limit, open_legs = LEG, [0, 1]
+        limit, open_legs = wanted, [0, 1]
         while open_legs:
             queries = self._queries(question, condition, limit, where.scope)
             results = self._engine.search(LIVE, [queries[leg] for leg in open_legs])
             for leg, scored in zip(list(open_legs), results, strict=True):
                 found = ((self._catalogue.at_point(one.id), one.score) for one in scored)
-                legs[leg] = [(row, score) for row, score in found if row is not None and where.admits(row)][:LEG]
-                if len(legs[leg]) >= LEG or len(scored) < limit:
+                legs[leg] = [(row, score) for row, score in found if row is not None and where.admits(row)][:wanted]
+                if len(legs[leg]) >= wanted or len(scored) < limit:
                     open_legs.remove(leg)
             limit *= GROWTH
         return legs
@@ -153,11 +153,22 @@ class Recaller:
 
     def _neighbours(self, memory: str, where: Where) -> Iterator[Memory]:
         """The admitted ones: along the session one and two steps either way, along the strongest other edges one step."""
-        near = [one for step in (self._synapses.after, self._synapses.before) for one in _two_steps(step, memory)]
+        steps = (self._synapses.after, self._synapses.before)
+        near = [one for step in steps for one in self._two_steps(step, memory, where)]
         ties = self._synapses.ties(memory)
         others = sorted(ties, key=lambda other: ties[other].weight, reverse=True)
         yield from self._admitted(near, where)
         yield from islice(self._admitted(others, where), NEIGHBOURS)
+
+    def _two_steps(self, step: Callable[[str], list[str]], memory: str, where: Where) -> Iterator[str]:
+        for one in step(memory):
+            if self._admits(one, where):
+                yield one
+                yield from step(one)
+
+    def _admits(self, memory: str, where: Where) -> bool:
+        row = self._catalogue.get(memory)
+        return row is not None and where.admits(row)
 
     def _admitted(self, memories: Iterable[str], where: Where) -> Iterator[Memory]:
         rows = map(self._catalogue.get, memories)
@@ -171,7 +182,7 @@ class Recaller:
         for column, scored in zip((cosine, bm25), self._engine.search(LIVE, queries), strict=True):
             _fill(column, scored, number)
         text = unicodedata.normalize("NFC", question.text)  # as what is stored
-        named = self._catalogue.names_in(where.scope, text)
+        named = self._catalogue.names_in(where.scope, text, where.clearance)
         name = next(iter(named)) if len(named) == 1 else None
         asked = spans(text)
         return Candidates(
@@ -185,7 +196,7 @@ class Recaller:
     def _floor(self, scope: str) -> float:
         return floor_of(len(self._catalogue) if scope == EVERY_SCOPE else self._catalogue.count(scope))
 
-    def _links(self, rows: Sequence[Memory], weights: Weights, now: float, awake: Awake) -> list[Link]:
+    def _links(self, rows: Sequence[Memory], weights: Weights, where: Where, awake: Awake) -> list[Link]:
         """Who receives which share of whose base, among the candidates."""
         number = {row.id: i for i, row in enumerate(rows)}
         links: list[Link] = []
@@ -196,11 +207,13 @@ class Recaller:
                     if giver is not None:
                         answers = step == self._synapses.before and rows[giver].asks
                         links.append(Link(receiver, giver, weights.next_one + (weights.answer if answers else 0.0)))
+                    if not self._admits(one, where):
+                        continue  # a hidden memory hands nothing on
                     for two in step(one):
                         giver = number.get(two)
                         if giver is not None:
                             links.append(Link(receiver, giver, weights.next_two))
-        return links + self._associations(rows, number, weights.edge, now, awake)
+        return links + self._associations(rows, number, weights.edge, where.now, awake)
 
     def _associations(
         self, rows: Sequence[Memory], number: dict[str, int], most: float, now: float, awake: Awake
@@ -221,12 +234,6 @@ class Recaller:
         shares = most * weight / MAX_EDGE_WEIGHT
         shares *= np.minimum(1.0, most / np.maximum(np.bincount(receivers, shares), most))[receivers]
         return [Link(*pair, share) for pair, share in zip(ends, shares.tolist(), strict=True)]
-
-
-def _two_steps(step: Callable[[str], list[str]], memory: str) -> Iterator[str]:
-    for one in step(memory):
-        yield one
-        yield from step(one)
 
 
 def _fill(column: np.ndarray[Any, np.dtype[np.float64]], scored: list[Scored], number: dict[str, int]) -> None:

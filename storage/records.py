@@ -6,8 +6,7 @@ One keyword index, `owner`, finds what belongs to whom. All calls are made in th
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from storage.embed import Fingerprint
@@ -45,14 +44,11 @@ class Records:
         found = [payload for payload in self._owned(memory).values() if payload.get("kind") == "version"]
         return sorted(map(_version, found), key=lambda version: version.number, reverse=True)
 
-    def with_history(self) -> dict[str, int]:
-        """How many former texts each memory has."""
-        counts: Counter[str] = Counter()
-        for batch in self._engine.scroll(RECORDS):
-            for record in batch:
-                if record.payload.get("kind") == "version":
-                    counts[record.payload["owner"]] += 1
-        return dict(counts)
+    def levels(self) -> Iterator[list[tuple[str, str]]]:
+        """Whose each former text is and how sensitive, in batches; other calls may come between them."""
+        for batch in self._engine.scroll(RECORDS, fields=("kind", "owner", "sensitivity")):
+            payloads = [record.payload for record in batch if record.payload.get("kind") == "version"]
+            yield [(payload["owner"], payload["sensitivity"]) for payload in payloads]
 
     def erase(self, memories: Sequence[str]) -> None:
         """Remove all that belongs to these memories."""

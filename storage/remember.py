@@ -30,6 +30,7 @@ from storage.model import (
     synapse_key,
 )
 from storage.records import Records
+from storage.redact import raised_by
 from storage.synapses import Synapses, associate
 from storage.where import Where
 
@@ -140,7 +141,7 @@ class Writer:
                 field="scope",
             )
         former = self._memories.read_one(memory)
-        changed = self._changes(former, write)
+        changed = self._changes(former, write, now)
         if not changed:
             return Written(former, created=False)
         edited = replace(former, **changed)
@@ -177,26 +178,27 @@ class Writer:
         if write.fields.get("scope", DEFAULT_SCOPE) != row.scope:
             raise Conflict(f"The id {row.id!r} is taken in another scope.", hint="Choose another id, or leave it out.")
 
-    def _changes(self, former: Memory, write: Write) -> dict[str, Any]:
+    def _changes(self, former: Memory, write: Write, now: float) -> dict[str, Any]:
         """The fields that really change, with what follows from them."""
         given = {name: value for name, value in write.fields.items() if name not in FIXED | NOT_KEPT}
-        floor = write.fields.get("sensitivity_floor")
-        given["sensitivity"] = _highest(given.get("sensitivity", former.sensitivity), floor)
+        floors = (write.fields.get("sensitivity_floor"), _floor_of(former, given))
+        given["sensitivity"] = _highest(given.get("sensitivity", former.sensitivity), *floors)
         changed = {name: value for name, value in given.items() if _differ(getattr(former, name), value)}
         edited = replace(former, **changed)
         if {"content", "author", "event_at", "session", "type"} & changed.keys():
             changed["content_hash"] = _hash_of(edited)
-            self._check_unique(edited, changed["content_hash"], write.clearance)
-        if {"content", "author"} & changed.keys():
-            changed["entities"] = self._entities(edited.scope, edited.author, edited.content)
+            self._check_unique(edited, changed["content_hash"], write.clearance, now)
+        if {"content", "author", "sensitivity"} & changed.keys():
+            changed["entities"] = self._entities(edited.scope, edited.author, edited.content, edited.sensitivity)
         if "content" in changed:
             changed["asks"] = ends_with_question(edited.content)
             changed["redactions"] = dict(write.redactions)
         return changed
 
-    def _check_unique(self, edited: Memory, content_hash: str, clearance: str) -> None:
+    def _check_unique(self, edited: Memory, content_hash: str, clearance: str, now: float) -> None:
+        where = Where(now=now, clearance=clearance)
         for twin in self._catalogue.same_content(edited.scope, content_hash):
-            if twin.id != edited.id and twin.state == "live" and cleared(twin.sensitivity, clearance):
+            if twin.id != edited.id and where.admits(twin):
                 raise Conflict(
                     f"Memory {twin.id!r} already says this.",
                     hint=f"dreamctl merge {twin.id} {edited.id}",
@@ -232,7 +234,7 @@ class Writer:
         memory = Memory(**fields | {
             "id": new_id, "created_at": created_at, "updated_at": created_at, "provenance": write.provenance,
             "redactions": dict(write.redactions), "content_hash": _hash(fields), "asks": ends_with_question(fields["content"]),
-            "entities": self._entities(scope, fields.get("author", ""), fields["content"]),
+            "entities": self._entities(scope, fields.get("author", ""), fields["content"], fields["sensitivity"]),
         })  # fmt: skip
         last = self._catalogue.last_in_session(scope, memory.session)
         self._memories.insert([(memory, vectors)])
@@ -268,8 +270,9 @@ class Writer:
         fresh = [end for end in ends if end != memory and self._synapses.between(memory, end) is None]
         self._synapses.put([associate(memory, end, "manual", CONNECT_WEIGHT, now) for end in fresh])
 
-    def _entities(self, scope: str, author: str, content: str) -> tuple[str, ...]:
-        return tuple(sorted(self._catalogue.names_in(scope, content) - {author}))
+    def _entities(self, scope: str, author: str, content: str, sensitivity: str) -> tuple[str, ...]:
+        """The known authors that a text names, of those that whoever may see this text may know of."""
+        return tuple(sorted(self._catalogue.names_in(scope, content, sensitivity) - {author}))
 
     def _inherited_emotion(self, scope: str, dense: Vector, now: float, clearance: str) -> float:
         """P * mean of the three nearest + (1 - p) / 2; p = .05 where they agree (variance <= .02), .15 where not."""
@@ -308,6 +311,13 @@ def _hash_of(memory: Memory) -> str:
 
 def _highest(*levels: str | None) -> str:
     return max((level for level in levels if level is not None), key=SENSITIVITIES.index)
+
+
+def _floor_of(former: Memory, given: Mapping[str, Any]) -> str | None:
+    """What an edited memory may not fall below, by what stays in it: a preference, or a secret that was masked there."""
+    if "content" not in given and raised_by(former.redactions):
+        return raised_by(former.redactions)
+    return "personal" if given.get("subtype", former.subtype) == "preference" else None
 
 
 def _differ(one: Any, other: Any) -> bool:

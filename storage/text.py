@@ -48,7 +48,7 @@ def clean(text: str, field: str, *, max_bytes: int, blank_ok: bool = False) -> s
             size_bytes=size,
             limit_bytes=max_bytes,
         )
-    if not blank_ok and _is_blank(text):
+    if not blank_ok and is_blank(text):
         raise Invalid(
             f"{field} is blank: it holds nothing that can be seen.", hint=f"give {field} some text", field=field
         )
@@ -63,7 +63,7 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
     for number, tag in enumerate(tags, 1):
         # Lower case may undo NFC, and a letter's lower case may be more letters: normalise, lower, normalise.
         short = unicodedata.normalize("NFC", _normal(tag, f"tag {number}", "tags").lower()).strip()
-        if _is_blank(short):
+        if is_blank(short):
             raise Invalid(f"Tag {number} is blank.", hint="leave it out", field="tags")
         if len(short) > MAX_TAG_CHARS:
             raise Invalid(
@@ -84,7 +84,7 @@ def clean_scope(scope: str) -> str:
     hint = "a scope is a path such as alice/coder/session-7; see dreamctl stats --scope '*'"
     segments = [segment.strip() for segment in _normal(scope, "scope").split("/")]
     path = "/".join(segments)
-    if any(map(_is_blank, segments)):
+    if any(map(is_blank, segments)):
         raise Invalid("The scope has an empty segment.", hint=hint, field="scope")
     if EVERY_SCOPE in segments:
         raise Invalid("The scope * means every scope and can only be read.", hint=hint, field="scope")
@@ -100,7 +100,7 @@ def clean_id(memory: str) -> str:
     """An id of 1 to 128 printable characters. Raises Invalid for any other."""
     hint = "leave id out, and one is made"
     memory = _normal(memory, "id")
-    if _is_blank(memory):
+    if is_blank(memory):
         raise Invalid("The id is blank.", hint=hint, field="id")
     _refuse_controls(memory, "id", hint)
     if len(memory) > MAX_ID_CHARS:
@@ -191,7 +191,7 @@ def _normal(text: object, what: str, field: str = "") -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _is_blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Whether nothing of it can be seen: white space, formats, fillers."""
     return not any(unicodedata.category(c) not in _UNSEEN and c not in _FILLERS for c in text)
 

@@ -125,7 +125,11 @@ def _holds(metadata: dict[str, Any], key: str, wanted: Any) -> bool:
 
 
 def _same(value: Any, wanted: Any) -> bool:
-    # JSON's true is not 1
+    """Equal as JSON is, at any depth: true is not 1."""
+    if isinstance(value, dict) and isinstance(wanted, dict):
+        return value.keys() == wanted.keys() and all(_same(value[key], wanted[key]) for key in value)
+    if isinstance(value, list) and isinstance(wanted, list):
+        return len(value) == len(wanted) and all(map(_same, value, wanted))
     return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
 
 

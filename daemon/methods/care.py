@@ -12,6 +12,8 @@ from typing_extensions import TypedDict
 from daemon import __version__
 from daemon.parts import Parts
 from daemon.wire import Empty, Method, format_instant
+from storage.ledger import Run
+from storage.store import Stores
 
 
 class Reason(TypedDict):
@@ -55,19 +57,25 @@ class VersionInfo(TypedDict):
 async def health(parts: Parts, params: Empty) -> HealthShape:
     """How the daemon is, and what to do where it is not well."""
     del params
-    night = await parts.lane.run(parts.stores.ledger.last_run, "night")
+    night, expired = await parts.lane.run(_look, parts.stores, parts.clock.now())
     reasons: list[Reason] = [
         {"name": name, "detail": detail, "hint": hint} for name, (detail, hint) in sorted(parts.health.reasons.items())
     ]
     return {
         "status": "degraded" if reasons else "ok", "reasons": reasons, "version": __version__, "pid": os.getpid(),
-        "uptime_s": round(parts.clock.monotonic() - parts.started_at, 1), "memories": len(parts.stores.catalogue),
+        "uptime_s": round(parts.clock.monotonic() - parts.started_at, 1), "memories": len(parts.stores.catalogue) - expired,
         "bin": parts.stores.catalogue.gone_count, "edges": len(parts.stores.synapses), "engine": parts.engine_name,
         "embedder": parts.embedder_name, "socket": str(parts.config.socket), "state_dir": str(parts.config.state_dir),
         "paused": parts.runner.paused, "running": parts.runner.running,
         "last_night": None if night is None else format_instant(night.started_at),
         "last_night_outcome": None if night is None else night.outcome,
     }  # fmt: skip
+
+
+def _look(stores: Stores, now: float) -> tuple[Run | None, int]:
+    """The last night, and how many live memories are past their end. Called in the lane."""
+    ends = (row.expires_at for row in stores.catalogue.rows())
+    return stores.ledger.last_run("night"), sum(end is not None and end <= now for end in ends)
 
 
 async def version(parts: Parts, params: Empty) -> VersionInfo:

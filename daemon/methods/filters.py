@@ -8,8 +8,9 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import Field
 
 from daemon.wire import Heat, Instant, Scoped, Sensitivity, Share, Source, Tier, Type
-from storage.model import EVERY_SCOPE
-from storage.text import clean_scope, clean_tags
+from storage.errors import Invalid, TooLarge
+from storage.model import EVERY_SCOPE, Memory
+from storage.text import clean_metadata, clean_scope, clean_tags
 from storage.where import Where, check_metadata_filter
 
 T = TypeVar("T", bound=str)
@@ -39,19 +40,35 @@ class Filters(Scoped):
 
     def to_where(self, now: float, *, state: str = "live") -> Where:
         """The one filter that every leg, hop and list asks. Raises Invalid."""
-        check_metadata_filter(self.where)
+        wanted = _clean_where(self.where)
         return Where(
             now=now, scope=read_scope(self.scope), clearance=self.clearance, state=state, tags=clean_tags(self.tags),
             tags_any=clean_tags(self.tags_any), type=_words(self.type), subtype=_words(self.subtype),
             author=_words(self.author), entity=unicodedata.normalize("NFC", self.entity), tier=_words(self.tier),
             heat=_words(self.heat), source=_words(self.source), pinned=self.pinned, sensitivity=_words(self.sensitivity),
-            min_confidence=self.min_confidence, since=self.since, until=self.until, metadata=self.where,
+            min_confidence=self.min_confidence, since=self.since, until=self.until, metadata=wanted,
         )  # fmt: skip
 
 
 def read_scope(scope: str) -> str:
     """A scope to read: `*` is every one."""
     return scope if scope == EVERY_SCOPE else clean_scope(scope)
+
+
+def visible(row: Memory, clearance: str, now: float) -> bool:
+    """Whether a caller may know of a memory by its id, in any state: live ones past their end are there no more."""
+    return Where(now=now, clearance=clearance, state=row.state).admits(row)
+
+
+def _clean_where(where: dict[str, Any]) -> dict[str, Any]:
+    """A metadata filter with keys and texts as metadata is stored. Raises Invalid."""
+    try:
+        wanted = clean_metadata(where)
+    except (Invalid, TooLarge) as error:
+        hint = "Send {key: value}, or {key: {operator: value}}."
+        raise Invalid(error.detail.replace("metadata", "where", 1), hint=hint, field="where") from None
+    check_metadata_filter(wanted)
+    return wanted
 
 
 def _words(value: str | list[Any] | None) -> tuple[str, ...]:

@@ -9,10 +9,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from daemon import shapes
+from daemon.methods.filters import visible
 from daemon.parts import Parts
 from daemon.shapes import NeighbourShape
 from daemon.wire import Cleared, Id, Method, Writing
 from storage import graph
+from storage.graph import Neighbour
+from storage.memories import missing
 from storage.model import MAX_EDGE_WEIGHT
 from storage.remember import CONNECT_WEIGHT
 
@@ -95,8 +98,15 @@ async def disconnect(parts: Parts, params: PairParams) -> Disconnected:
 
 async def neighbors(parts: Parts, params: NeighborsParams) -> Neighbors:
     """The memories around one."""
-    found = await parts.lane.run(graph.neighbours, parts.stores, params.id, parts.clock.now(), params.clearance)
+    found = await parts.lane.run(_neighbours, parts, params)
     return {"neighbors": [shapes.neighbour(one) for one in found]}
+
+
+def _neighbours(parts: Parts, params: NeighborsParams) -> list[Neighbour]:
+    now, row = parts.clock.now(), parts.stores.catalogue.get(params.id)
+    if row is None or not visible(row, params.clearance, now):
+        raise missing(params.id)
+    return graph.neighbours(parts.stores, params.id, now, params.clearance)
 
 
 async def graph_stats(parts: Parts, params: Cleared) -> GraphStats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -12,18 +12,18 @@ from daemon import shapes
 from daemon.methods.filters import read_scope
 from daemon.parts import Parts
 from daemon.shapes import RunShape
-from daemon.wire import Empty, Instant, Method, Params, Share, format_instant, validated
+from daemon.wire import Cleared, Empty, Instant, Method, Params, Share, format_instant, validated
 from jobs.table import JOBS, RECORDED, RUNNABLE
 from storage.errors import Invalid
 from storage.ledger import Run
-from storage.model import EVERY_SCOPE
+from storage.model import EVERY_SCOPE, cleared
 from storage.store import Stores
 
 JobName = Literal[RUNNABLE]  # type: ignore[valid-type]
 RecordedName = Literal[RECORDED]  # type: ignore[valid-type]
 
 
-class RunJobParams(Params):
+class RunJobParams(Cleared):
     """Which job to run, and how."""
 
     name: JobName = Field(description="A job, or `night` for all of a night in order.")
@@ -41,14 +41,14 @@ class DecayParams(Params):
     threshold: Share | None = None
 
 
-class RunsParams(Params):
+class RunsParams(Cleared):
     """Which runs to show."""
 
     job: RecordedName | None = Field(default=None, description="Only runs of this job.")
     limit: int = Field(default=20, ge=1, le=500, description="How many, newest first.")
 
 
-class UndoParams(Params):
+class UndoParams(Cleared):
     """Which run to take back."""
 
     run_id: str = Field(min_length=1, max_length=128, description="As `runs` shows it.")
@@ -140,7 +140,7 @@ async def run_job(parts: Parts, params: RunJobParams, progress: Callable[[dict[s
         params.name, trigger="manual", dry_run=params.dry_run, wait=params.wait, at=params.at, scope=read_scope(params.scope),
         parameters=checked.model_dump(exclude_none=True), listener=progress,
     )  # fmt: skip
-    steps = await parts.lane.run(parts.stores.ledger.steps_of, run.id)
+    run, *steps = await parts.lane.run(_with_steps, parts.stores, run, params.clearance)
     return {
         "run_id": run.id, "job": run.job, "dry_run": run.dry_run, "outcome": run.outcome, "reason": run.reason,
         "counts": run.counts, "examples": run.examples, "took_s": shapes.took(run),
@@ -150,8 +150,36 @@ async def run_job(parts: Parts, params: RunJobParams, progress: Callable[[dict[s
 
 async def runs(parts: Parts, params: RunsParams) -> Runs:
     """What the last runs did, by count and by example."""
-    found = await parts.lane.run(lambda: parts.stores.ledger.runs(job=params.job, limit=params.limit))
+    found = await parts.lane.run(_runs, parts.stores, params)
     return {"runs": [shapes.run(run) for run in found]}
+
+
+def _runs(stores: Stores, params: RunsParams) -> list[Run]:
+    return [_covered(stores, run, params.clearance) for run in stores.ledger.runs(job=params.job, limit=params.limit)]
+
+
+def _with_steps(stores: Stores, run: Run, clearance: str) -> list[Run]:
+    return [_covered(stores, one, clearance) for one in (run, *stores.ledger.steps_of(run.id))]
+
+
+def _covered(stores: Stores, run: Run, clearance: str) -> Run:
+    """A run with those of its examples whose every memory the clearance covers; its counts stay."""
+
+    def named(example: Mapping[str, Any]) -> list[str]:
+        return [example[name] for name in ("id",) if name in example] + list(example.get("edge", ()))
+
+    examples = [one for one in run.examples if all(_covers(stores, clearance, key) for key in named(one))]
+    return run._replace(examples=examples)
+
+
+def _covers(stores: Stores, clearance: str, key: str) -> bool:
+    """Whether a memory, or both ends of an edge, may be known of; what is gone had a level that nobody can tell now."""
+    if clearance == "secret":
+        return True
+    row, edge = stores.catalogue.get(key), stores.synapses.get(key)
+    if row is not None:
+        return cleared(row.sensitivity, clearance)
+    return edge is not None and all(_covers(stores, clearance, end) for end in (edge.a, edge.b))
 
 
 async def undo(parts: Parts, params: UndoParams) -> UndoneShape:
@@ -160,7 +188,12 @@ async def undo(parts: Parts, params: UndoParams) -> UndoneShape:
     run, restored, left = await parts.runner.undo(params.run_id)
     back = gone & set(restored) - await parts.lane.run(_gone, parts.stores)
     parts.meter.count_restored(len(back))
+    restored, left = await parts.lane.run(_seen, parts.stores, params.clearance, restored, left)
     return {"run_id": run.id, "restored": restored, "left": left}
+
+
+def _seen(stores: Stores, clearance: str, *lists: list[str]) -> list[list[str]]:
+    return [[key for key in keys if _covers(stores, clearance, key)] for keys in lists]
 
 
 def _gone(stores: Stores) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import heapq
 import json
+import math
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -13,14 +14,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from daemon import shapes
-from daemon.methods.filters import Filters
+from daemon.methods.filters import Filters, visible
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape, VersionShape
-from daemon.wire import Cleared, Method
+from daemon.wire import EARLIEST, LATEST, Cleared, Id, Method
 from storage.errors import Conflict, Invalid
 from storage.memories import missing
-from storage.model import MAX_ID_CHARS, Memory, cleared
-from storage.store import Stores
+from storage.model import Memory, cleared
 
 PREFIX_CHARS: Final = 8  # an id may be shortened to so many
 MAX_CURSOR_CHARS: Final = 1024
@@ -31,9 +31,7 @@ Sort: TypeAlias = Literal["created", "updated", "accessed", "emotion", "importan
 class GetParams(Cleared):
     """One memory by its id."""
 
-    id: str = Field(
-        min_length=1, max_length=MAX_ID_CHARS, description="A memory's id, or a unique prefix of at least 8 characters."
-    )
+    id: Id = Field(description="A memory's id, or a unique prefix of at least 8 characters.")
 
 
 class HistoryParams(GetParams):
@@ -81,32 +79,37 @@ async def get(parts: Parts, params: GetParams) -> MemoryShape:
 
 
 def _get(parts: Parts, params: GetParams) -> MemoryShape:
-    memory = parts.stores.memories.read_one(resolve(parts.stores, params.id, params.clearance))
-    return shapes.memory(memory, context=True, retention=retention(parts, memory, parts.clock.now()))
+    now = parts.clock.now()
+    memory = parts.stores.memories.read_one(resolve(parts, params.id, params.clearance, now))
+    return shapes.memory(
+        memory, context=True, retention=retention(parts, memory, now),
+        successor=_successor(parts, memory, params.clearance, now),
+    )  # fmt: skip
 
 
 async def history(parts: Parts, params: HistoryParams) -> History:
     """The former texts of a memory, newest first."""
-    return await parts.lane.run(_history, parts.stores, params)
+    return await parts.lane.run(_history, parts, params)
 
 
-def _history(stores: Stores, params: HistoryParams) -> History:
-    versions = stores.records.versions(resolve(stores, params.id, params.clearance))
+def _history(parts: Parts, params: HistoryParams) -> History:
+    versions = parts.stores.records.versions(resolve(parts, params.id, params.clearance, parts.clock.now()))
     shown = [shapes.version(one) for one in versions if cleared(one.sensitivity, params.clearance)]
     return {"versions": shown[: params.limit]}
 
 
-def resolve(stores: Stores, wanted: str, clearance: str) -> str:
+def resolve(parts: Parts, wanted: str, clearance: str, now: float) -> str:
     """The id that is meant: exactly this one, else the only one that begins so; what the caller may not see is not there."""
-    row = stores.catalogue.get(wanted)
-    if row is not None and cleared(row.sensitivity, clearance):
+    catalogue = parts.stores.catalogue
+    row = catalogue.get(wanted)
+    if row is not None and visible(row, clearance, now):
         return wanted
     if len(wanted) < PREFIX_CHARS:
         raise missing(wanted)
     ids = [
         row.id
-        for row in stores.catalogue.every()
-        if row.id.startswith(wanted) and row.id != wanted and cleared(row.sensitivity, clearance)
+        for row in catalogue.every()
+        if row.id.startswith(wanted) and row.id != wanted and visible(row, clearance, now)
     ]
     if not ids:
         raise missing(wanted)
@@ -114,6 +117,12 @@ def resolve(stores: Stores, wanted: str, clearance: str) -> str:
         first = heapq.nsmallest(10, ids)
         raise Conflict(f"{len(ids)} memories begin with {wanted!r}.", hint=f"dreamctl get {first[0]}", ids=first)
     return ids[0]
+
+
+def _successor(parts: Parts, memory: Memory, clearance: str, now: float) -> str | None:
+    """What took the place of a memory, where the caller may know of it and it is still there."""
+    row = None if memory.superseded_by is None else parts.stores.catalogue.get(memory.superseded_by)
+    return row.id if row is not None and visible(row, clearance, now) else None
 
 
 async def list_(parts: Parts, params: ListParams) -> Listed:
@@ -133,7 +142,8 @@ def _list(parts: Parts, params: ListParams) -> Listed:
     more = len(page) > params.limit
     page = page[: params.limit]
     texts = parts.stores.memories.read([memory for _, memory in page])
-    memories = [shapes.memory(texts[memory]) for _, memory in page]
+    shown = [texts[memory] for _, memory in page]
+    memories = [shapes.memory(one, successor=_successor(parts, one, params.clearance, now)) for one in shown]
     return {"memories": memories, "cursor": _encoded(Cursor(params.sort, as_of, *page[-1])) if more else None}
 
 
@@ -159,13 +169,22 @@ def _encoded(cursor: Cursor) -> str:
 def _decoded(cursor: str, sort: str) -> Cursor:
     hint = "Leave `cursor` out to begin anew."
     try:
-        by, as_of, value, memory = json.loads(base64.urlsafe_b64decode(cursor))
-        decoded = Cursor(str(by), float(as_of), float(value), str(memory))
-    except (ValueError, TypeError):
+        decoded = _checked(*json.loads(base64.urlsafe_b64decode(cursor)))
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise Invalid("The cursor is not one of ours.", hint=hint, field="cursor") from None
     if decoded.sort != sort:
         raise Invalid(f"The cursor belongs to another sort than {sort}.", hint=hint, field="cursor")
     return decoded
+
+
+def _checked(sort: object, as_of: object, value: object, memory: object) -> Cursor:
+    """The members of a cursor, if they are what we write. Raises ValueError, OverflowError."""
+    if not (isinstance(sort, str) and isinstance(memory, str)):
+        raise ValueError(memory)
+    instant, key = (float(one) if type(one) in (int, float) else math.nan for one in (as_of, value))
+    if not (EARLIEST <= instant <= LATEST and math.isfinite(key)):
+        raise ValueError(as_of)
+    return Cursor(sort, instant, key, memory)
 
 
 METHODS: Final = (

@@ -16,6 +16,7 @@ from daemon.wire import Method
 from storage.errors import Invalid
 from storage.learn import taught
 from storage.recall import Hit, Question
+from storage.text import is_blank
 from storage.where import Where
 
 MAX_QUERY_CHARS: Final = 16_384
@@ -76,7 +77,7 @@ async def recall_multi(parts: Parts, params: RecallMultiParams) -> Recalled:
 async def _recall(parts: Parts, options: RecallOptions, queries: list[str], k: int, n: int) -> Recalled:
     started, now = parts.clock.monotonic(), parts.clock.now()
     where, factors = options.to_where(now), _factors(options.weights)
-    if not all(query.strip() for query in queries):
+    if any(map(is_blank, queries)):
         field = "query" if isinstance(options, RecallParams) else "queries"
         raise Invalid("The query is empty.", hint="dreamctl list --sort created", field=field)
     best: dict[str, Hit] = {}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from daemon.methods import METHODS
+from storage.errors import Conflict
 from tests.daemon.methods.asking import WatchedEmbedder, ask, at_once, refused
 from tests.daemon.serving import short_folder
 from tests.harness import Daemon
@@ -67,6 +68,25 @@ def test_a_retry_with_the_same_request_id_does_the_thing_once(daemon: Daemon) ->
     assert daemon.call("get", id=first["id"])["access_count"] == 0
 
 
+def test_a_batch_that_failed_in_part_is_tried_again_by_the_same_request(daemon: Daemon) -> None:
+    """Its answer is not kept: what failed may fit by now, and the problem may quote what was refused."""
+    params = {"items": [{"content": "one"}, {"content": "two", "connect_to": ["later"]}]}
+    assert ask(daemon, "remember_many", params, key="batch")["failed"] == 1
+    daemon.remember("it is here now", id="later")
+
+    again = ask(daemon, "remember_many", params, key="batch")
+    assert again["failed"] == 0
+    assert [item["created"] for item in again["results"]] == [False, True]
+    assert daemon.in_lane(lambda: daemon.stores.ledger.answer("remember_many batch", since=0.0)) is not None
+
+
+def test_one_request_id_serves_one_request_whatever_the_method(daemon: Daemon) -> None:
+    tea = daemon.remember("Ada likes tea", request_id="z")
+
+    with pytest.raises(Conflict):
+        ask(daemon, "set_emotion", {"id": tea, "emotion": 0.8}, key="z")
+
+
 def test_every_kind_of_write_is_repeated_from_its_first_answer(daemon: Daemon) -> None:
     tea, cake = daemon.remember("Ada likes tea"), daemon.remember("Ada bakes cake")
     writes: list[tuple[str, dict[str, Any]]] = [
@@ -80,7 +100,7 @@ def test_every_kind_of_write_is_repeated_from_its_first_answer(daemon: Daemon) -
         ("disconnect", {"a": tea, "b": cake}),
         ("forget", {"ids": [cake, "nobody"]}),
         ("restore", {"id": cake}),
-        ("remember_many", {"items": [{"content": "one"}, {"content": " "}]}),
+        ("remember_many", {"items": [{"content": "one"}, {"content": "two"}]}),
         ("run_job", {"name": "prune"}),
         ("pause_jobs", {}),
         ("resume_jobs", {}),
@@ -91,7 +111,7 @@ def test_every_kind_of_write_is_repeated_from_its_first_answer(daemon: Daemon) -
         assert ask(daemon, method, params, key=f"r{number}") == first
 
     assert daemon.call("get", id=tea)["version"] == 3
-    assert daemon.call("stats")["total"] == 3
+    assert daemon.call("stats")["total"] == 4
     assert len(daemon.call("runs")["runs"]) == 1
 
 

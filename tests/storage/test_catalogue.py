@@ -96,7 +96,7 @@ class Catalogues(RuleBasedStateMachine):
             assert {row.id for row in self.catalogue.gone(scope)} == seen - live
             assert self.catalogue.count(scope) == len(seen & live)
             named = {self.rows[memory].author for memory in seen & live} - {""}
-            assert self.catalogue.names_in(scope, TEXT) == named
+            assert self.catalogue.names_in(scope, TEXT, "secret") == named
             for content_hash in ("h1", "h2", "h3"):
                 same = {m for m, row in self.rows.items() if (row.scope, row.content_hash) == (scope, content_hash)}
                 assert {row.id for row in self.catalogue.same_content(scope, content_hash)} == same

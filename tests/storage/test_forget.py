@@ -213,3 +213,30 @@ def test_what_is_missing_or_hidden_cannot_be_restored(opened) -> None:
     for memory in (hidden, "nobody"):
         with pytest.raises(NotFound):
             back(opened, memory, "personal")
+
+
+def test_a_superseded_memory_can_be_forgotten_or_get_another_successor(opened) -> None:
+    old, new, newer = (opened.add(text) for text in ("one", "two", "three"))
+    opened.forget(old, superseded_by=new)
+
+    assert opened.forget(old, superseded_by=newer) == [old]
+    assert (opened.row(old).state, opened.row(old).superseded_by) == ("superseded", newer)
+
+    assert opened.forget(old) == [old]
+    assert (opened.row(old).state, opened.row(old).superseded_by) == ("forgotten", None)
+
+
+def test_a_successor_that_is_erased_is_named_no_more(opened) -> None:
+    old, new = opened.add("one"), opened.add("two")
+    opened.forget(old, superseded_by=new)
+    opened.forget(new, hard=True)
+
+    assert (opened.row(old).state, opened.row(old).superseded_by) == ("superseded", None)
+
+
+def test_an_expired_twin_bars_neither_a_restore_nor_an_edit(opened) -> None:
+    old = opened.add("one")
+    opened.forget(old)
+    opened.add("one", id="expired", expires_at=opened.now - 1)
+
+    assert restore(opened.stores, old, "secret", opened.now).state == "live"

@@ -26,9 +26,9 @@ OFF = dict.fromkeys(BOOSTS, 0.0)
 WORDS = ("cat", "dog", "mouse", "garden", "Rome", "李雷", "music", "Ann")
 
 
-def why(opened: Opened, query: str, **options: object) -> dict[str, dict[str, float]]:
+def why(opened: Opened, query: str, k: int = 99, **options: object) -> dict[str, dict[str, float]]:
     """Every hit's terms by id."""
-    return {hit.memory.id: hit.why for hit in opened.recall(query, k=99, explain=True, **options)}
+    return {hit.memory.id: hit.why for hit in opened.recall(query, k=k, explain=True, **options)}
 
 
 def connect(opened: Opened, a: str, b: str, weight: float = 10.0, kind: str = "manual") -> None:
@@ -298,13 +298,16 @@ def test_d1_a_memory_from_the_future_is_not_always_first(opened) -> None:
 
 # Edges bring what the legs do not.
 
+#: Only importance counts, so that an important memory comes first if it is a candidate at all.
+BY_IMPORTANCE = {"relevance": 0.0, "recency": 0.0, "emotion": 0.0}
+
 
 @pytest.fixture
 def linked(opened) -> tuple[Opened, str, str]:
     """A memory that a recall for "alpha" finds, and one that only an edge from there brings."""
     crowd_of(opened, 60, sensitivity="public")
     hub = opened.add("alpha", sensitivity="public")
-    far = opened.add("nothing like it", sensitivity="public")
+    far = opened.add("nothing like it", sensitivity="public", importance=1.0)
     connect(opened, hub, far, 3.0)
     return opened, hub, far
 
@@ -312,20 +315,19 @@ def linked(opened) -> tuple[Opened, str, str]:
 def test_an_edge_brings_a_memory_that_neither_leg_found(linked) -> None:
     opened, hub, far = linked
 
-    terms = why(opened, "alpha")[far]
+    terms = why(opened, "alpha", k=5, factors=BY_IMPORTANCE)[far]
     assert (terms["path"], terms["via"]) == (f"association via {hub}", hub)
-    assert terms["spread"] > 0.0
-    assert far not in opened.found("alpha", k=99, associate=False)
+    assert far not in opened.found("alpha", k=5, factors=BY_IMPORTANCE, associate=False)
 
 
 def test_an_edge_to_a_memory_in_the_bin_is_masked_and_comes_back_with_it(linked) -> None:
     opened, _, far = linked
     opened.forget(far)
-    assert far not in opened.found("alpha", k=99)
+    assert far not in opened.found("alpha", k=5, factors=BY_IMPORTANCE)
 
     opened.stores.memories.move({far: {"forgotten_at": None, "forgotten_reason": ""}})
 
-    assert far in opened.found("alpha", k=99)
+    assert far in opened.found("alpha", k=5, factors=BY_IMPORTANCE)
 
 
 def test_hidden_neighbours_take_no_place_from_visible_ones(linked) -> None:
@@ -333,14 +335,38 @@ def test_hidden_neighbours_take_no_place_from_visible_ones(linked) -> None:
     for n in range(12):
         connect(opened, hub, opened.add(f"hidden {n}", sensitivity="secret"), 10.0)
 
-    assert far in opened.found("alpha", k=99, where={"clearance": "public"})
+    assert far in opened.found("alpha", k=5, factors=BY_IMPORTANCE, where={"clearance": "public"})
+
+
+def test_a_hidden_memory_hands_nothing_on_between_two_visible_ones(opened) -> None:
+    """Else the share would tell that something lies between."""
+    for text, level in (("alpha", "public"), ("between", "secret"), ("last", "public")):
+        opened.add(text, session="s", sensitivity=level)
+
+    spread = {terms["spread"] for terms in why(opened, "alpha", where={"clearance": "public"}).values()}
+    assert spread == {0.0}
+
+
+def test_as_many_as_are_asked_for_come_where_there_are_so_many(opened) -> None:
+    crowd_of(opened, 130)
+
+    assert len(opened.found("alpha", k=120)) == 120
+
+
+def test_the_author_of_a_hidden_memory_is_nobody_to_a_lower_clearance(opened) -> None:
+    opened.add("hidden", author="Zorblaxia", sensitivity="secret")
+    tea = opened.add("Zorblaxia likes tea", sensitivity="public")
+
+    assert opened.read(tea).entities == ()
+    assert why(opened, "what does Zorblaxia like?", where={"clearance": "public"})[tea]["entity"] == 0.0
 
 
 def test_a_session_brings_its_members_up_to_two_steps_away_and_no_further(opened) -> None:
     crowd_of(opened, 60)
-    members = [opened.add(text, session="s") for text in ("one", "two", "alpha", "four", "five", "six")]
+    texts = ("one", "two", "alpha", "four", "five", "six")
+    members = [opened.add(text, session="s", importance=1.0) for text in texts]
 
-    found = opened.found("alpha", k=99)
+    found = opened.found("alpha", k=10, factors=BY_IMPORTANCE)
 
     assert [members.index(memory) for memory in members if memory in found] == [0, 1, 2, 3, 4]
 

@@ -273,3 +273,15 @@ def test_a_duplicate_above_the_clearance_is_neither_told_nor_touched(opened) -> 
     other = opened.add("other", tags=["x"])
     opened.forget(written.memory.id, hard=True)
     assert opened.update(other, content="one", clearance="personal").content == "one"
+
+
+def test_an_edit_falls_below_no_floor_of_what_stays_in_the_memory(opened) -> None:
+    key = opened.add("AKIA" + "EXAMPLEEXAMPLE00 is the key")
+    taste = opened.add("prefers tea", subtype="Preference")
+
+    assert opened.update(key, sensitivity="public").sensitivity == "confidential"
+    assert (opened.row(taste).subtype, opened.update(taste, sensitivity="public").sensitivity) == (
+        "preference",
+        "personal",
+    )
+    assert opened.update(key, content="nothing of the kind", sensitivity="public").sensitivity == "public"

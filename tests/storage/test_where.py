@@ -198,3 +198,12 @@ def test_a_metadata_filter_which_would_restrict_nothing_or_not_as_meant_is_refus
 
     assert refused.value.extra["field"] == "where.k"
     assert refused.value.hint
+
+
+def test_true_is_not_one_at_any_depth_of_a_metadata_filter() -> None:
+    memory = Memory(id="m", metadata={"list": [True], "object": {"a": [1]}})
+
+    assert not Where(now=0.0, metadata={"list": [1]}).admits(memory)
+    assert Where(now=0.0, metadata={"list": [True]}).admits(memory)
+    assert not Where(now=0.0, metadata={"object": {"in": [{"a": [True]}]}}).admits(memory)
+    assert Where(now=0.0, metadata={"object": {"in": [{"a": [1]}]}}).admits(memory)
