@@ -44,6 +44,7 @@ log = structlog.get_logger("daemon.app")
 
 STOP_SECONDS: Final = 5.0  # for requests in flight
 JOB_STOP_SECONDS: Final = 10.0  # for the batch of a job
+LANE_STOP_SECONDS: Final = 5.0  # for the call that a lane is making
 #: From which cosine a dream links two memories, by embedder: measured on pairs that say nearly the same.
 NEAR: Final = {"use": 0.6, "wordllama": 0.75}
 NEAR_ELSEWHERE: Final = 0.7
@@ -71,6 +72,7 @@ class App:
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, end the job at its checkpoint, flush, let go."""
         self.service.open = False
+        self.parts.embedding.refuse_patient()  # long texts
         await self.stack.aclose()
 
 
@@ -88,8 +90,8 @@ async def build(
         # Bound before the store is open: who connects from now on waits for it.
         listening = passed or [_bind(config, stack)]
         lane, embedding = Lane("store"), Lane("embedding")
-        stack.callback(embedding.close)
-        stack.callback(lane.close)
+        for one in (embedding, lane):
+            stack.push_async_callback(asyncio.to_thread, one.close, LANE_STOP_SECONDS)
         health = Health()
         opened = await open_stores(config, lane, embedding, embedder, health, stack, clock.now())
         app = _assemble(config, clock, opened, lane, embedding, health, stack)

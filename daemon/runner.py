@@ -122,7 +122,7 @@ class Runner:
         task = self._launch(flight, begin)
         if wait:
             return await asyncio.shield(task)
-        task.add_done_callback(_log_lost)
+        task.add_done_callback(partial(_log_lost, name))
         return flight.run
 
     async def undo(self, run_id: str) -> tuple[Run, list[str], list[str]]:
@@ -310,11 +310,11 @@ def _timed(run: Run, at: float) -> Run:
     return run._replace(started_at=at, seed=zlib.crc32(f"{run.job} {at!r}".encode()))
 
 
-def _log_lost(task: asyncio.Task[Run]) -> None:
+def _log_lost(name: str, task: asyncio.Task[Run]) -> None:
     """Nobody waits for this run, so the log is told why it never began."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        log.warning("job.not_run", error_type=type(error).__name__)
+        log.warning("job.not_run", job_name=name, error_type=type(error).__name__)
 
 
 def _night_outcome(steps: list[Run], *, stopped: bool) -> tuple[str, str | None]:

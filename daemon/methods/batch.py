@@ -10,18 +10,20 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from daemon import problem
-from daemon.methods.embedding import vectors_of
+from daemon.methods.embedding import size_of, vectors_of
 from daemon.methods.write import TRIES, RememberParams, remembered
 from daemon.parts import Parts
 from daemon.wire import Method, Writing, validated
 from storage.errors import Conflict, DreamdError, Invalid, Unavailable
 from storage.gate import Gate
+from storage.lane import Stopping
 from storage.memories import Vectors
 from storage.model import SENSITIVITIES
 from storage.remember import NeedsVectors, Write
 
 MAX_ITEMS: Final = 10_000
-SLICE: Final = 32  # items embedded in one go and stored in one lane call
+SLICE: Final = 32  # items that are admitted, embedded and stored together
+SLICE_CHARS: Final = 64_000  # of such items; a larger one goes alone
 
 _CHANGED: Final = Conflict("The memory kept changing meanwhile.", hint="Send this item again.")
 
@@ -53,7 +55,10 @@ class Item(NamedTuple):
 
 
 async def remember_many(parts: Parts, params: RememberManyParams) -> RememberedMany:
-    """Keep many memories; each item has its own result or problem."""
+    """Keep many memories; each item has its own result or problem.
+
+    Raises Stopping where the daemon stops meanwhile. What was stored by then is met again when the batch is sent again.
+    """
     results: list[Result] = []
     for items in _slices(params.items):
         results += await _remember_slice(parts, items, params.clearance)
@@ -65,13 +70,15 @@ def _slices(items: Sequence[Any]) -> Iterator[list[Any]]:
     """The items in their order; in one slice no request id comes twice, so that the second finds the first's answer."""
     part: list[Any] = []
     requests: set[str] = set()
+    chars = 0
     for item in items:
-        request = _request_of(item)
-        if len(part) == SLICE or request in requests:
+        request, size = _request_of(item), size_of(item)
+        if part and (len(part) == SLICE or chars + size > SLICE_CHARS or request in requests):
             yield part
-            part, requests = [], set()
+            part, requests, chars = [], set(), 0
         part.append(item)
         requests |= {request} - {""}
+        chars += size
     if part:
         yield part
 
@@ -82,7 +89,7 @@ def _request_of(item: Any) -> str:
 
 
 async def _remember_slice(parts: Parts, items: Sequence[Any], clearance: str) -> list[Result]:
-    admitted, results = await parts.embedding.run(_admit_slice, parts.gate, items, clearance)
+    admitted, results = await parts.embedding.run(_admit_slice, parts.gate, items, clearance, urgent=False)
     async with parts.retries.claim(item.request for item in admitted.values() if item.request):
         known, texts = await parts.lane.run(_look_up, parts, admitted)
         results |= known
@@ -159,6 +166,8 @@ async def _embed(parts: Parts, texts: Mapping[int, str]) -> tuple[dict[int, Vect
         return {}, {}
     try:
         made = await vectors_of(parts, list(texts.values()))
+    except Stopping:
+        raise
     except Unavailable as error:
         if len(texts) == 1:
             return {}, dict.fromkeys(texts, error)

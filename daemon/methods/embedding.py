@@ -1,14 +1,22 @@
-"""Asking the embedder, in its own lane, so that its failures show in `health` until it answers again."""
+"""Asking gate and embedder, in their own lane; failures of the embedder show in `health` until it answers again.
+
+What is short goes at one go, as urgent as every request. What is long goes in turns behind the others: a recall waits for
+one turn at most, and when the daemon stops what has turns left is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 
 from daemon.parts import Parts
+from storage.embed import BATCH_BYTES
+from storage.engine import Sparse, Vector
 from storage.errors import Unavailable
+from storage.gate import Admitted
+from storage.lane import Stopping
 from storage.memories import Vectors
 
 log = structlog.get_logger("daemon.methods.embedding")
@@ -16,10 +24,20 @@ log = structlog.get_logger("daemon.methods.embedding")
 _REASON: Final = "embedding"
 
 
+async def admitted(parts: Parts, given: Mapping[str, Any]) -> Admitted:
+    """The fields of a write through the gate, which takes up to 0.3 s for 256 KiB."""
+    return await parts.embedding.run(parts.gate.admit, given, urgent=size_of(given) <= BATCH_BYTES)
+
+
 async def vectors_of(parts: Parts, texts: Sequence[str]) -> list[Vectors]:
-    """Both vectors of each text. Raises Unavailable where the embedder fails."""
+    """Both vectors of each text. Raises Unavailable where the embedder fails, Stopping where it takes no more."""
     try:
-        made = await parts.embedding.run(parts.gate.vectors, texts)
+        if len(texts) == 1 and _is_short(texts[0]):
+            made = await parts.embedding.run(parts.gate.vectors, texts)
+        else:
+            made = await parts.embedding.run_in_turns(parts.gate.vectors_in_turns(texts))
+    except Stopping:
+        raise
     except Unavailable:
         _note(parts, well=False)
         raise
@@ -27,11 +45,23 @@ async def vectors_of(parts: Parts, texts: Sequence[str]) -> list[Vectors]:
     return made
 
 
-async def question_of(parts: Parts, query: str) -> tuple[Any, Any]:
+async def question_of(parts: Parts, query: str) -> tuple[Vector | None, Sparse]:
     """A query's unit row, or None where the embedder fails, and its terms."""
-    dense, terms = await parts.embedding.run(parts.gate.question, query)
+    if _is_short(query):
+        dense, terms = await parts.embedding.run(parts.gate.question, query)
+    else:
+        dense, terms = await parts.embedding.run_in_turns(parts.gate.question_in_turns(query))
     _note(parts, well=dense is not None)
     return dense, terms
+
+
+def size_of(given: Any) -> int:
+    """About how many characters a write brings, in whatever field."""
+    return len(str(given))
+
+
+def _is_short(text: str) -> bool:
+    return len(text) <= BATCH_BYTES and len(text.encode(errors="replace")) <= BATCH_BYTES
 
 
 def _note(parts: Parts, *, well: bool) -> None:

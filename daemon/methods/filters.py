@@ -43,7 +43,7 @@ class Filters(Scoped):
         wanted = _clean_where(self.where)
         return Where(
             now=now, scope=read_scope(self.scope), clearance=self.clearance, state=state, tags=clean_tags(self.tags),
-            tags_any=clean_tags(self.tags_any), type=_words(self.type), subtype=_words(self.subtype),
+            tags_any=clean_tags(self.tags_any), type=_words(self.type), subtype=tuple(map(str.lower, _words(self.subtype))),
             author=_words(self.author), entity=unicodedata.normalize("NFC", self.entity), tier=_words(self.tier),
             heat=_words(self.heat), source=_words(self.source), pinned=self.pinned, sensitivity=_words(self.sensitivity),
             min_confidence=self.min_confidence, since=self.since, until=self.until, metadata=wanted,

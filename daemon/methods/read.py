@@ -7,7 +7,7 @@ import heapq
 import json
 import math
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -177,14 +177,14 @@ def _decoded(cursor: str, sort: str) -> Cursor:
     return decoded
 
 
-def _checked(sort: object, as_of: object, value: object, memory: object) -> Cursor:
-    """The members of a cursor, if they are what we write. Raises ValueError, OverflowError."""
-    if not (isinstance(sort, str) and isinstance(memory, str)):
-        raise ValueError(memory)
-    instant, key = (float(one) if type(one) in (int, float) else math.nan for one in (as_of, value))
-    if not (EARLIEST <= instant <= LATEST and math.isfinite(key)):
+def _checked(sort: Any, as_of: Any, value: Any, memory: Any) -> Cursor:
+    """The members of a cursor, if they are what we write. Raises TypeError, ValueError, OverflowError."""
+    if not (isinstance(sort, str) and isinstance(memory, str) and {type(as_of), type(value)} <= {int, float}):
+        raise TypeError(sort)
+    cursor = Cursor(sort, float(as_of), float(value), memory)
+    if not (EARLIEST <= cursor.as_of <= LATEST and math.isfinite(cursor.value)):
         raise ValueError(as_of)
-    return Cursor(sort, instant, key, memory)
+    return cursor
 
 
 METHODS: Final = (

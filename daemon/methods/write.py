@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from daemon import shapes
-from daemon.methods.embedding import vectors_of
+from daemon.methods.embedding import admitted, vectors_of
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape
 from daemon.wire import Id, Instant, Method, Sensitivity, Share, Source, Tier, Type, Writing
@@ -192,8 +192,8 @@ async def _write(
 
     Returns what was done, and what was masked on the way.
     """
-    admitted = await parts.embedding.run(parts.gate.admit, given)
-    write = Write(admitted.fields, admitted.redactions, clearance)
+    fields, redactions = await admitted(parts, given)
+    write = Write(fields, redactions, clearance)
     text = await parts.lane.run(parts.stores.writer.text_to_embed, write, memory)
     for _ in range(TRIES):
         vectors = None if text is None else (await vectors_of(parts, [text]))[0]
@@ -202,8 +202,8 @@ async def _write(
         except NeedsVectors as wanted:
             text = wanted.text
             continue
-        parts.meter.count_redactions(admitted.redactions)
-        return written, admitted.redactions
+        parts.meter.count_redactions(redactions)
+        return written, redactions
     raise Conflict("The memory kept changing meanwhile.", hint="Send the request again.")
 
 

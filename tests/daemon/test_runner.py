@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from jobs.context import BATCH
 from jobs.table import JOBS, NIGHT
 from storage.errors import Conflict, Corrupt, Unavailable
 from storage.ledger import Run
+from tests.fakes import SettableClock
 from tests.harness import Daemon
 
 BY_HAND = {"DREAMD_SCHEDULE__NIGHT": "off", "DREAMD_LEARN__FLUSH_SECONDS": "86400"}
@@ -97,10 +99,12 @@ def test_other_jobs_wait_their_turn_and_come_in_order(daemon: Daemon, held) -> N
     waiting = [launch(daemon, name) for name in ("prune", "demote")]
     with pytest.raises(Conflict):
         daemon.call("run_job", name="prune")
+    daemon.clock.advance(60)
     listener.let_go()
     done = [run.result(20) for run in (first, *waiting)]
 
     assert [run.outcome for run in done] == ["changed", "unchanged", "unchanged"]
+    assert [daemon.clock.now() - run.started_at for run in done] == [60.0, 0.0, 0.0]
     assert [run["job"] for run in runs(daemon, limit=3)] == ["demote", "prune", "decay"]
 
 
@@ -139,10 +143,23 @@ def test_a_run_past_its_deadline_is_cut_short_counted_and_out_of_the_way(daemon:
 
     run = launch(daemon, "decay", listener=late).result(20)
     assert (run.outcome, run.reason, run.counts["expired"]) == ("cancelled", "deadline", BATCH)
+    assert run.ended_at == run.started_at + JOBS["decay"].deadline + 1
     metrics = daemon.run(daemon.app.service.metrics("text/plain"))[0].decode()
     assert 'dreamd_job_runs_total{job_name="decay",outcome="cancelled"} 1.0' in metrics
 
     assert daemon.call("run_job", name="decay")["counts"]["expired"] == 2 * BATCH
+
+
+def test_a_night_says_which_step_ran_out_of_time_and_goes_on(daemon: Daemon) -> None:
+    expired(daemon, 2 * BATCH)
+
+    def late(progress: dict[str, Any]) -> None:
+        if progress["job"] == "decay":
+            daemon.clock.advance(JOBS["decay"].deadline + 1)
+
+    night = launch(daemon, "night", listener=late).result(20)
+    assert (night.outcome, night.reason) == ("cancelled", "decay: deadline")
+    assert [one["job"] for one in night.examples] == list(NIGHT)
 
 
 def test_a_run_that_was_through_when_its_time_ran_out_is_not_cut_short(daemon: Daemon) -> None:
@@ -254,6 +271,41 @@ def test_a_pause_outlives_a_restart_and_leaves_runs_by_hand(daemons: Callable[..
     assert daemon.call("jobs")["paused"] is False
 
 
+def stop(daemon: Daemon, listener: Held) -> None:
+    """Stop the runner while the run waits at its batch, and wait for both."""
+    stopped = asyncio.run_coroutine_threadsafe(daemon.parts.runner.stop(10), daemon._loop)
+    while not daemon.parts.runner._stopping:
+        daemon.run(asyncio.sleep(0))
+    listener.let_go()
+    stopped.result(20)
+
+
+class Hurried(SettableClock):
+    """A clock on which, once it is hurried, each look at it takes six minutes."""
+
+    hurried = False
+
+    def monotonic(self) -> float:
+        if self.hurried:
+            self._monotonic += 360.0
+        return self._monotonic
+
+
+def test_an_undo_that_did_not_finish_says_so_and_another_goes_on(daemons: Callable[..., Daemon]) -> None:
+    daemon = daemons(options=BY_HAND, clock=Hurried()).start()
+    expired(daemon, 3 * BATCH)
+    run = daemon.call("run_job", name="decay")
+    daemon.clock.hurried = True
+    with pytest.raises(Unavailable, match="deadline") as error:
+        daemon.call("undo", run_id=run["run_id"])
+    daemon.clock.hurried = False
+    assert run["run_id"] in error.value.hint
+    assert {one["run_id"]: one["undone_by"] for one in runs(daemon)}[run["run_id"]] is None
+
+    undone = daemon.call("undo", run_id=run["run_id"])
+    assert (len(undone["restored"]), undone["left"]) == (2 * BATCH, [])
+
+
 def test_a_stop_ends_the_run_after_its_batch_and_what_waited_never_begins(daemons: Callable[..., Daemon]) -> None:
     daemon = daemons(options=BY_HAND).start()
     expired(daemon, 3 * BATCH)
@@ -261,17 +313,18 @@ def test_a_stop_ends_the_run_after_its_batch_and_what_waited_never_begins(daemon
     run = launch(daemon, "decay", listener=listener)
     assert listener.reached.wait(20)
     waiting = launch(daemon, "prune")
+    launch(daemon, "demote", wait=False).result(20)
     undo = asyncio.run_coroutine_threadsafe(
         daemon.parts.runner.undo(daemon.call("runs")["runs"][0]["run_id"]), daemon._loop
     )
     assert undo.exception(20) is not None  # it is under way still
-    stop = asyncio.run_coroutine_threadsafe(daemon.parts.runner.stop(10), daemon._loop)
-    while not daemon.parts.runner._stopping:
-        daemon.run(asyncio.sleep(0))
-    listener.let_go()
-    stop.result(20)
+    with capture_logs() as logs:
+        stop(daemon, listener)
+    assert daemon.in_lane(daemon.stores.ledger.run, runs(daemon)[0]["run_id"]).outcome == "cancelled"
     assert (run.result(20).outcome, run.result(20).reason) == ("cancelled", "stopping")
     assert isinstance(waiting.exception(20), Unavailable)
+    lost = [(line["job_name"], line["error_type"]) for line in logs if line["event"] == "job.not_run"]
+    assert lost == [("demote", "Unavailable")]
     with pytest.raises(Unavailable):
         daemon.run(daemon.parts.runner.run("decay", trigger="manual"))
 
@@ -282,17 +335,15 @@ def test_a_stop_ends_the_run_after_its_batch_and_what_waited_never_begins(daemon
     assert daemon.call("run_job", name="decay")["counts"]["expired"] == 2 * BATCH
 
 
-def test_a_night_that_is_stopped_begins_no_further_step(daemons: Callable[..., Daemon]) -> None:
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_night_that_is_stopped_begins_no_further_step(daemons: Callable[..., Daemon], batches) -> None:
+    """Whether the step under way was through or not."""
     daemon = daemons(options=BY_HAND).start()
-    expired(daemon, 2 * BATCH)
+    expired(daemon, batches * BATCH)
     listener = Held("decay")
     night = launch(daemon, "night", listener=listener)
     assert listener.reached.wait(20)
-    stop = asyncio.run_coroutine_threadsafe(daemon.parts.runner.stop(10), daemon._loop)
-    while not daemon.parts.runner._stopping:
-        daemon.run(asyncio.sleep(0))
-    listener.let_go()
-    stop.result(20)
+    stop(daemon, listener)
 
     assert (night.result(20).outcome, night.result(20).reason) == ("cancelled", "stopping")
     daemon.restart()

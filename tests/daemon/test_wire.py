@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -15,6 +16,7 @@ from daemon.wire import (
     EARLIEST,
     LATEST,
     Cleared,
+    Id,
     Instant,
     Params,
     Tier,
@@ -37,6 +39,7 @@ class Trip(Cleared):
     tier: Tier | list[Tier] | None = None
     at: Instant | None = None
     days: float = Field(default=1.0, gt=0)
+    id: Id | None = None
 
 
 def invalid(**params: object) -> Invalid:
@@ -74,11 +77,68 @@ def test_no_time_is_shown_as_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "now", "10000-01-01", "2026-01-01T25:00", "2026-01-01T00:00:00 Europe/Rome", "1767225600"]
+    "text",
+    [
+        "",
+        "now",
+        "10000-01-01",
+        "2026-01-01T25:00",
+        "2026-01-01T00:00:00 Europe/Rome",
+        "1767225600",
+        "20200101",
+        "2020-W01",
+        "2020-W01-1",
+        "2020-001",
+        "20200101T000000Z",
+        "2020-01-01T00Z",
+        "2020-01-01T00:00:00,5Z",
+        "2020-01-01X00:00:00Z",
+        "2020-01-01T24:00:00Z",
+        "2020-01-01T00:00:00+0100",
+        "2020-01-01T00:00:00+01:99",
+        "2020-01-01T00:00:00+24:00",
+        "2020-01-01T00:00:00+01:00:30",
+        "2020-01-01T00:00:61Z",
+        "2020-01-01T12:00:60Z",
+        "2020-01-01T23:59:60+01:00",
+        "2020-01-01Z",
+        "2020-01-01T00:00:00Z ",
+        "2020-01-01T00:00:00Z\n",
+        "٢٠٢٠-01-01",
+        "2020-02-30",
+        "0000-01-01",
+    ],
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="RFC 3339"):
         parse_instant(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2020-01-01t12:30:00z", "2020-01-01T12:30:00Z"),
+        ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
+        ("2016-12-31T23:59:60.25z", "2016-12-31T23:59:59.250000Z"),
+        ("1990-12-31T15:59:60-08:00", "1990-12-31T23:59:59Z"),
+        ("2020-01-01", "2020-01-01T00:00:00Z"),
+        ("2020-01-01 12:30:00", "2020-01-01T12:30:00Z"),
+        ("2020-01-01T12:30", "2020-01-01T12:30:00Z"),
+        ("2020-01-01T12:30:00.1234567-00:00", "2020-01-01T12:30:00.123456Z"),
+    ],
+)
+def test_every_form_of_rfc_3339_is_read_and_naive_times_and_plain_dates_as_utc(text: str, shown: str) -> None:
+    assert format_instant(parse_instant(text)) == shown
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_an_id_is_read_in_nfc_and_its_length_is_that_of_nfc(form: str) -> None:
+    trip = validated("trip", Trip, {"name": "Porto", "id": unicodedata.normalize(form, "é" * 128)})
+
+    assert trip.id == "é" * 128
+    assert invalid(name="Porto", id=unicodedata.normalize(form, "é" * 129)).extra["field"] == "id"
+    assert invalid(name="Porto", id="").extra["field"] == "id"
+    assert invalid(name="Porto", id="a\udfff").detail == "id: it holds a lone surrogate at character 1."
 
 
 def test_params_are_checked_and_nothing_is_converted() -> None:

@@ -1,7 +1,7 @@
 """The demo behind `make demo`: half a year of an agent's memories, recalled, dreamt over, forgotten and brought back.
 
 Everything is real: the daemon, its socket, its embedded Qdrant, the command line. Only time is lent: in the second part the
-daemon is built around a clock that was put back and is put forward, so that a hundred days need not pass.
+daemon is built around a clock that was put back and is put forward, so that eighty days need not pass.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def main() -> int:
     started = time.monotonic()
     with Process() as process:
         today(Demo(process.folder, process.socket))
-    with TimeLapse(100) as lapse:
-        a_hundred_days(Demo(lapse.folder, lapse.socket), lapse)
+    with TimeLapse(80) as lapse:
+        eighty_days(Demo(lapse.folder, lapse.socket), lapse)
     print(
         f"\n# Done in {time.monotonic() - started:.0f} s. Next: make run, and in another terminal: .venv/bin/dreamctl --help"
     )
@@ -106,7 +106,7 @@ def today(demo: Demo) -> None:
     demo.say("A dream links what belongs together: first what it would do, then for real, then taken back")
     demo.type("run dream --dry-run")
     demo.type("run dream")
-    demo.type("neighbors allergy-peanuts")
+    demo.type("neighbors launch-second")
     demo.type(f"undo {last_run(demo, 'dream')}")
     demo.say("What would be forgotten if nobody used anything for a month? A dry run touches nothing")
     demo.type("run decay --dry-run --at +30d")
@@ -115,10 +115,11 @@ def today(demo: Demo) -> None:
 def remember(demo: Demo) -> None:
     """The sample, and which of its facts took the place of which."""
     demo.type(f"remember_many {SAMPLE.relative_to(ROOT)}")
-    for line in SAMPLE.read_text().splitlines():
-        item = json.loads(line)
-        if former := item.get("metadata", {}).get("supersedes"):
-            demo.ask("forget", id=former, superseded_by=item["id"])
+    items = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
+    newer = {item["metadata"]["supersedes"]: item["id"] for item in items if "supersedes" in item.get("metadata", {})}
+    for former, later in newer.items():
+        demo.ask("forget", id=former, superseded_by=later)
+    print(f"# {len(newer)} facts were replaced by later ones: forget {former} --superseded-by {later}, and so on")
 
 
 def last_run(demo: Demo, job: str) -> str:
@@ -127,17 +128,17 @@ def last_run(demo: Demo, job: str) -> str:
     return str(runs[0]["run_id"])
 
 
-def a_hundred_days(demo: Demo, lapse: TimeLapse) -> None:
-    """Two months off, then forty days on: the first forget nothing, the second do."""
-    demo.say("The same memories, remembered a hundred days ago by a daemon whose clock was put back")
+def eighty_days(demo: Demo, lapse: TimeLapse) -> None:
+    """Two months off, then twenty days on: the first forget nothing, the second do."""
+    demo.say("The same memories, remembered eighty days ago by a daemon whose clock was put back")
     remember(demo)
     demo.say("Then the machine was off for sixty days. Nobody was there, so nothing faded")
     lapse.asleep(60)
     demo.type("run decay")
     demo.say(
-        "Then forty days awake, until today: what nobody used faded. At most max(5 %, 10) of a scope go in 24 hours"
+        "Then twenty days awake, until today: what nobody used faded. At most max(5 %, 10) of a scope go in 24 hours"
     )
-    lapse.awake(40)
+    lapse.awake(20)
     demo.type("fading --days 1 --scope '*'", lines=8)
     demo.type("run decay")
     demo.type("list --state forgotten --scope '*' --limit 5", lines=6)

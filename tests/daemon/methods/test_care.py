@@ -27,6 +27,15 @@ def test_health_tells_who_it_is_and_what_it_keeps(daemon: Daemon) -> None:
     }  # fmt: skip
 
 
+def test_health_does_not_count_what_is_past_its_end(daemon: Daemon) -> None:
+    daemon.remember("stays")
+    daemon.remember("ends", expires_at="2026-01-02")
+    before = daemon.call("health")["memories"]
+    daemon.clock.advance(86_400)
+
+    assert (before, daemon.call("health")["memories"]) == (2, 1)
+
+
 def test_health_lists_each_reason_with_what_to_do_until_it_is_mended(daemon: Daemon) -> None:
     daemon.parts.health.degrade("store", "It is read-only.", "dreamctl restore_snapshot NAME")
     daemon.parts.health.degrade("metrics", "No port.", "Set one.")

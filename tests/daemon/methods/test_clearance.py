@@ -33,7 +33,7 @@ def guarded(shared: Daemon) -> Daemon:
 def test_every_method_that_names_or_reads_memories_takes_a_clearance() -> None:
     without = {name for name, method in METHODS.items() if "clearance" not in method.params.model_fields}
 
-    assert without == {"jobs", "run_job", "runs", "undo", "pause_jobs", "resume_jobs", "health", "version"}
+    assert without == {"jobs", "pause_jobs", "resume_jobs", "health", "version"}
 
 
 @pytest.mark.parametrize("method", sorted(set(NAMING) - {"remember"}))
@@ -105,6 +105,83 @@ def test_counts_count_only_what_is_cleared(guarded: Daemon) -> None:
     assert (guarded.call("graph_stats", **low)["nodes"], guarded.call("graph_stats", **low)["edges"]) == (1, 0)
     assert (guarded.call("graph_stats", **high)["nodes"], guarded.call("graph_stats", **high)["edges"]) == (2, 1)
     assert [one["id"] for one in guarded.call("fading", days=365, **low)["memories"]] == ["tea"]
+
+
+def test_stats_do_not_count_former_texts_above_the_clearance_of_a_memory_that_is_cleared_now(daemon: Daemon) -> None:
+    daemon.remember("the code is 1", id="code", sensitivity="secret")
+    daemon.call("update", id="code", content="the code is 2")
+    daemon.call("update", id="code", content="there is no code", sensitivity="public")
+    daemon.call("update", id="code", content="there never was a code")
+
+    def counted(clearance: str) -> tuple[int, int]:
+        stats = daemon.call("stats", clearance=clearance)
+        return stats["total_versions"], stats["memories_with_history"]
+
+    assert counted("secret") == (3, 1)
+    assert counted("public") == (len(daemon.call("history", id="code", clearance="public")["versions"]), 1) == (1, 1)
+    daemon.remember("a plan", id="plan", sensitivity="secret")
+    daemon.call("update", id="plan", content="no plan", sensitivity="public")
+    assert counted("public") == (1, 1)
+
+
+def test_the_id_of_a_hidden_successor_is_shown_to_nobody_below_it(daemon: Daemon) -> None:
+    daemon.remember("Ada lives in Rome", id="old", sensitivity="public")
+    daemon.remember("Ada lives in a safe house", id="safe-house", sensitivity="secret")
+    daemon.call("forget", id="old", superseded_by="safe-house", request_id="moved")
+
+    def shown(clearance: str) -> set[str | None]:
+        listed = daemon.call("list", state="superseded", clearance=clearance)["memories"]
+        return {one["superseded_by"] for one in [*listed, daemon.call("get", id="old", clearance=clearance)]}
+
+    assert shown("secret") == {"safe-house"}
+    assert shown("confidential") == shown("public") == {None}
+
+
+def test_runs_show_hidden_ids_and_edges_at_them_to_nobody_below_them(daemon: Daemon) -> None:
+    """A run does its work on all; of what it did only the counts tell of what the caller may not see."""
+    for name, level in (("seen-one", "public"), ("seen-two", "public"), ("hidden-one", "secret")):
+        daemon.remember(f"note {name}", id=name, sensitivity=level)
+    daemon.call("connect", a="seen-one", b="seen-two", weight=0.2)
+    daemon.call("connect", a="seen-one", b="hidden-one", weight=0.2)
+    daemon.beat(30)
+    low: dict[str, Any] = {"clearance": "public"}
+
+    dry = daemon.call("run_job", name="decay", dry_run=True, **low)
+    night = daemon.call("run_job", name="night", **low)
+    runs = daemon.call("runs", **low)["runs"]
+    everything = daemon.call("runs")["runs"]
+
+    assert "hidden-one" in str(everything)
+    assert "hidden-one" not in str([dry, night, runs])
+    assert "seen-one" in str(dry["examples"])
+    assert dry["counts"]["decayed"] == 3
+    assert [run["counts"] for run in runs] == [run["counts"] for run in everything]
+    pruned = {run["job"]: [one["edge"] for one in run["examples"]] for run in runs if run["job"] == "prune"}
+    assert pruned == {"prune": [["seen-one", "seen-two"]]}
+    assert {one["job"] for one in night["examples"]} == {step["job"] for step in night["steps"]}
+
+    undone = daemon.call("undo", run_id=night["run_id"], **low)
+
+    between = daemon.in_lane(lambda: daemon.stores.synapses.between("seen-one", "seen-two")).key
+    assert set(undone["restored"]) == {"seen-one", "seen-two", between}
+    assert daemon.call("get", id="hidden-one")["state"] == "live"
+    assert daemon.call("runs", job="undo", **low)["runs"][0]["counts"]["restored"] == 5
+
+
+def test_an_undo_leaves_out_hidden_ids_that_it_left_and_such_as_are_gone(daemon: Daemon) -> None:
+    for name, level in (("seen-one", "public"), ("hidden-one", "secret"), ("gone-one", "public")):
+        daemon.remember(f"note {name}", id=name, sensitivity=level)
+    daemon.beat(30)
+    run = daemon.call("run_job", name="decay")["run_id"]
+    for name in ("seen-one", "hidden-one"):
+        daemon.call("restore", id=name)
+    daemon.call("forget", id="gone-one", hard=True)
+
+    undone = daemon.call("undo", run_id=run, clearance="confidential")
+
+    last = daemon.call("runs", job="undo", clearance="public")["runs"][0]
+    assert (undone["restored"], undone["left"]) == ([], ["seen-one"])
+    assert ([one["id"] for one in last["examples"]], last["counts"]["left"]) == (["seen-one"], 3)
 
 
 def test_a_write_in_the_words_of_a_hidden_memory_does_not_tell_of_it(guarded: Daemon) -> None:

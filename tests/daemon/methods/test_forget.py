@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 from daemon.methods.forget import MAX_IDS
@@ -60,6 +61,48 @@ def test_what_is_superseded_names_its_successor(daemon: Daemon) -> None:
     )  # fmt: skip
     assert [one["id"] for one in daemon.call("list", state="superseded")["memories"]] == [rome]
     assert daemon.call("list", state="forgotten")["memories"] == []
+
+
+NFD = unicodedata.normalize("NFD", "café-één-ö")
+
+
+def test_an_id_in_any_unicode_form_is_the_id_it_was_written_under(daemon: Daemon) -> None:
+    memory = daemon.remember("Ada likes tea", id=NFD)
+    daemon.remember("Ada bakes cake", id="cake", connect_to=[NFD])
+    assert memory == unicodedata.normalize("NFC", NFD) != NFD
+
+    assert daemon.call("get", id=NFD)["id"] == memory
+    assert daemon.call("get", id=NFD[:11])["id"] == memory
+    assert daemon.call("history", id=NFD) == {"versions": []}
+    assert daemon.call("update", id=NFD, content="Ada likes black tea")["version"] == 2
+    assert daemon.call("revert", id=NFD, version=1)["content"] == "Ada likes tea"
+    assert daemon.call("pin", id=NFD)["pinned"]
+    assert not daemon.call("unpin", id=NFD)["pinned"]
+    assert daemon.call("set_tier", id=NFD, tier="long")["tier"] == "long"
+    assert daemon.call("set_emotion", id=NFD, emotion=0.6)["emotion"] == 0.6
+    assert [one["id"] for one in daemon.call("neighbors", id=NFD)["neighbors"]] == ["cake"]
+    assert daemon.call("connect", a=NFD, b="cake")["a"] in (memory, "cake")
+    assert daemon.call("disconnect", a="cake", b=NFD)["b"] == memory
+    assert daemon.call("forget", id="cake", superseded_by=NFD)["forgotten"] == ["cake"]
+    assert daemon.call("get", id="cake")["superseded_by"] == memory
+    assert daemon.call("forget", ids=[NFD, "nobody"]) == {"forgotten": [memory], "missing": ["nobody"]}
+    assert daemon.call("restore", id=NFD)["state"] == "live"
+    assert daemon.call("forget", id=NFD, hard=True)["forgotten"] == [memory]
+
+
+def test_a_successor_that_is_gone_for_good_or_past_its_end_is_named_no_more(daemon: Daemon) -> None:
+    for name, end in (("first", None), ("second", "2026-01-02")):
+        daemon.remember(f"the {name} flat", id=name)
+        daemon.remember(f"the {name} house", id=f"new-{name}", **({"expires_at": end} if end else {}))
+        daemon.call("forget", id=name, superseded_by=f"new-{name}")
+    daemon.call("forget", id="new-first", hard=True)
+    daemon.clock.advance(86_400)
+
+    for former in daemon.call("list", state="superseded")["memories"]:
+        assert former["superseded_by"] is None
+        assert daemon.call("get", id=former["id"])["superseded_by"] is None
+    daemon.call("run_job", name="decay")
+    assert daemon.call("get", id="second")["superseded_by"] == "new-second"
 
 
 def test_the_successor_is_live_another_memory_and_of_the_same_scope(daemon: Daemon) -> None:

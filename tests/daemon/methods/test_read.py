@@ -166,6 +166,47 @@ def test_the_last_page_has_no_cursor(daemon: Daemon) -> None:
     assert daemon.call("list", state="forgotten") == {"memories": [], "cursor": None}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'["created", 1{"0" * 400}, 0, "x"]', f'["created", 0, 1{"0" * 400}, "x"]', '["created", NaN, 0, "x"]',
+        '["created", 0, NaN, "x"]', '["created", Infinity, 0, "x"]', '["created", 0, -Infinity, "x"]',
+        '["created", 1e300, 0, "x"]', '["created", 0, 0, 5]', '["created", 0, 0, null]', '["created", "0", 0, "x"]',
+        '["created", 0, "0", "x"]', '["created", true, 0, "x"]', '["created", 0, false, "x"]', '[null, 0, 0, "x"]',
+        '{"a": 1, "b": 2, "c": 3, "d": 4}', '"text"', '["created", 0, 0, "x", 1]', "[" * 700,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("sort", ["created", "retention"])
+def test_a_forged_cursor_is_none_of_ours_and_never_a_fault_of_the_daemon(shared: Daemon, text: str, sort: str) -> None:
+    forged = base64.urlsafe_b64encode(text.replace("created", sort).encode()).decode()
+
+    error = refused(shared, "invalid", "list", cursor=forged, sort=sort)
+
+    assert (error.detail, error.extra["field"]) == ("The cursor is not one of ours.", "cursor")
+
+
+def test_a_memory_past_its_end_is_not_found_by_any_read_until_decay_moved_it_to_the_bin(daemon: Daemon) -> None:
+    daemon.remember("the shop closes at six", id="shop-rule", expires_at="2026-01-02")
+    daemon.remember("the shop", id="other", connect_to=["shop-rule"])
+    daemon.call("update", id="shop-rule", content="the shop closes at seven")
+    daemon.clock.advance(DAY - 1)
+    assert daemon.call("get", id="shop-rule")["state"] == "live"
+    daemon.clock.advance(1)
+
+    for method in ("get", "history", "neighbors"):
+        absent = refused(daemon, "not_found", method, id="nobody-rule")
+        error = refused(daemon, "not_found", method, id="shop-rule")
+        assert (error.detail, error.hint) == (absent.detail.replace("nobody", "shop"), absent.hint)
+    refused(daemon, "not_found", "get", id="shop-rul")
+    assert daemon.call("health")["memories"] == 1
+    daemon.call("run_job", name="decay")
+
+    assert daemon.call("get", id="shop-rule")["forgotten_reason"] == "expired"
+    assert len(daemon.call("history", id="shop-rule")["versions"]) == 1
+    assert daemon.call("restore", id="shop-rule")["state"] == "live"
+    assert daemon.call("get", id="shop-rule")["content"] == "the shop closes at seven"
+
+
 def test_a_cursor_belongs_to_its_sort_and_is_checked(daemon: Daemon) -> None:
     daemon.remember("one")
     daemon.remember("two")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ WHY = {
 ITEMS: list[dict[str, Any]] = [
     {"id": "tea", "content": "green tea in the morning", "author": "Ada", "tags": ["drink", "habit"], "tier": "long",
      "metadata": {"cups": 2, "hot": True, "note": "sencha"}, "event_at": "2025-12-01", "confidence": 0.9, "pinned": True},
-    {"id": "cocoa", "content": "cocoa tea blend at night for Ada", "author": "Bea", "tags": ["drink"], "type": "episodic",
+    {"id": "cocoa", "content": "cocoa tea blend at night", "author": "Bea", "tags": ["drink"], "type": "episodic",
      "subtype": "evening", "source": "inferred", "metadata": {"cups": 1, "note": None}, "confidence": 0.4,
      "sensitivity": "public", "event_at": "2025-12-20"},
     {"id": "kettle", "content": "the tea kettle is broken", "scope": "default/kitchen", "metadata": {"cups": "2"}},
@@ -35,6 +37,14 @@ def teas(shared: Daemon) -> Daemon:
 def found(daemon: Daemon, query: str = "tea", **params: Any) -> list[str]:
     hits = daemon.call("recall", query=query, learn=False, **params)["hits"]
     return [hit["id"] for hit in hits]
+
+
+def test_an_entity_is_who_said_it_or_whom_it_mentions(daemon: Daemon) -> None:
+    daemon.remember("green tea in the morning", id="said", author="Ada")
+    daemon.remember("cocoa tea blend at night for Ada", id="mentioned", author="Bea")
+
+    assert set(found(daemon, entity="ada")) == {"said", "mentioned"}
+    assert found(daemon, entity="BEA") == ["mentioned"]
 
 
 def test_a_hit_is_a_memory_with_its_score_and_no_reason_unless_asked_for(teas: Daemon) -> None:
@@ -73,9 +83,10 @@ def test_explain_tells_every_term_and_they_are_what_the_score_is_made_of(teas: D
         ({"type": "episodic"}, {"cocoa"}),
         ({"type": ["episodic", "semantic"]}, {"tea", "cocoa", "kettle"}),
         ({"subtype": "evening"}, {"cocoa"}),
+        ({"subtype": ["Evening"]}, {"cocoa"}),
         ({"author": "Ada"}, {"tea"}),
         ({"author": ["Ada", "Bea"]}, {"tea", "cocoa"}),
-        ({"entity": "ada"}, {"tea", "cocoa"}),
+        ({"entity": "ada"}, {"tea"}),
         ({"tier": "long"}, {"tea"}),
         ({"tier": ["long", "core"]}, {"tea"}),
         ({"heat": ["hot", "warm"]}, {"tea", "cocoa", "kettle"}),
@@ -114,6 +125,9 @@ def test_every_filter_is_hard_and_recall_and_list_keep_it_alike(teas: Daemon, fi
     [
         ({"query": ""}, "query", "dreamctl list --sort created"),
         ({"query": " \n "}, "query", "dreamctl list --sort created"),
+        ({"query": "\u200b"}, "query", "dreamctl list --sort created"),
+        ({"query": "\u200b\ufe0f\u3164"}, "query", "dreamctl list --sort created"),
+        ({"query": "\0"}, "query", "dreamctl list --sort created"),
         ({"query": "x" * (MAX_QUERY_CHARS + 1)}, "query", "dreamctl recall --help"),
         ({"query": "x", "k": 0}, "k", "dreamctl recall --help"),
         ({"query": "x", "k": 201}, "k", "dreamctl recall --help"),
@@ -145,6 +159,43 @@ def test_a_wrong_question_is_invalid_by_its_field(teas: Daemon, params, field, h
     error = refused(teas, "invalid", "recall", **params)
 
     assert (error.extra["field"], error.hint) == (field, hint)
+
+
+def test_a_query_of_invisible_characters_is_told_as_an_empty_one_is(teas: Daemon) -> None:
+    empty, unseen = (refused(teas, "invalid", "recall", query=query) for query in ("", "\u200b"))
+
+    assert (unseen.detail, unseen.hint, unseen.extra) == (empty.detail, empty.hint, empty.extra)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_metadata_filter_in_any_unicode_form_finds_what_the_metadata_says(daemon: Daemon, form: str) -> None:
+    daemon.remember("tea", id="tea", metadata={"café": "Zoë", "inner": {"ö": ["ü"]}})
+    daemon.remember("more tea", id="more", metadata={"café": "Ada"})
+
+    def ids(where: dict[str, Any]) -> list[str]:
+        told = json.loads(unicodedata.normalize(form, json.dumps(where, ensure_ascii=False)))
+        assert set(found(daemon, where=told)) == {one["id"] for one in daemon.call("list", where=told)["memories"]}
+        return found(daemon, where=told)
+
+    assert ids({"café": "Zoë"}) == ["tea"]
+    assert ids({"café": {"in": ["Zoë", "nobody"]}}) == ["tea"]
+    assert ids({"café": {"ne": "Zoë"}}) == ["more"]
+    assert ids({"inner": {"in": [{"ö": ["ü"]}]}}) == ["tea"]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [{"é": 1, "e\u0301": 2}, {"a": "x\0"}, {"a": {"in": ["\ud800"]}}, {"a": 2**70}, {"a": {"ne": float("nan")}}],
+)
+def test_a_metadata_filter_that_no_metadata_could_meet_is_invalid(teas: Daemon, where) -> None:
+    nested: Any = []
+    for _ in range(600):
+        nested = [nested]
+
+    for wrong in (where, {"a": nested}):
+        error = refused(teas, "invalid", "recall", query="tea", where=wrong)
+        assert error.extra["field"] == "where"
+        assert "metadata" not in error.detail
 
 
 def test_k_and_min_score_cut_the_answer(teas: Daemon) -> None:
@@ -243,6 +294,7 @@ def test_n_cuts_the_merged_hits_even_of_a_single_question(teas: Daemon) -> None:
     [
         {"queries": []},
         {"queries": ["tea", " "]},
+        {"queries": ["tea", "\u200b"]},
         {"queries": ["x"] * 33},
         {"queries": ["x" * (MAX_QUERY_CHARS + 1)]},
         {"queries": "tea"},
