@@ -21,7 +21,6 @@ from storage.model import DAY, EVERY_SCOPE, MAX_ID_CHARS
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
-
 #: RFC 3339, where the zone, the seconds or the whole time of day may be left out.
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"

@@ -54,7 +54,7 @@ def name_of(number: int) -> str:
     return "".join("jbdfghklmn"[int(digit)] + "a" for digit in f"{number:03}")
 
 
-def test_a_thousand_acknowledged_memories_survive_ten_kills(process: Process) -> None:
+def test_case47_a_thousand_acknowledged_memories_survive_ten_kills(process: Process) -> None:
     process.start()
     expected = 0
     for number in range(10):
@@ -174,7 +174,7 @@ def test_sigterm_under_load_ends_with_0_and_loses_nothing(process: Process) -> N
     load.check()
 
 
-def test_many_clients_write_and_read_at_once_and_everything_is_there(process: Process) -> None:
+def test_case46_many_clients_write_and_read_at_once_and_everything_is_there(process: Process) -> None:
     """Case 46: eight writers of twenty batches of ten, and searches meanwhile."""
     process.start()
 
@@ -319,7 +319,7 @@ def contents_of(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_damaged_store_is_served_read_only_and_nothing_of_it_is_overwritten(daemon: Daemon) -> None:
+def test_case48_a_damaged_store_is_served_read_only_and_nothing_of_it_is_overwritten(daemon: Daemon) -> None:
     """Case 48: on any doubt others deleted or replaced the store."""
     daemon.call("remember_many", items=[{"content": f"note {n}", "id": f"n{n}"} for n in range(200)])
     daemon.call("forget", ids=["n0", "n1"])
@@ -409,7 +409,7 @@ def as_nobody(python: str, code: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess([python], 126, "", "")
 
 
-def test_nothing_that_was_said_or_asked_is_in_the_log(process: Process) -> None:
+def test_case79_nothing_that_was_said_or_asked_is_in_the_log(process: Process) -> None:
     """Cases 9 and 79: texts, questions and secrets reach no line of it, whatever becomes of the call."""
     planted = "xylophone-quartz"
     key = "AKIA" + "Z7QX4MNB2VLK9WPD"
@@ -449,7 +449,7 @@ def test_nothing_that_was_said_or_asked_is_in_the_log(process: Process) -> None:
 # -- time
 
 
-def test_two_months_asleep_forget_nothing(daemon: Daemon) -> None:
+def test_case4_two_months_asleep_forget_nothing(daemon: Daemon) -> None:
     """Case 4: a user away for two months came back to an empty memory."""
     daemon.call("remember_many", items=[{"content": f"note {n}"} for n in range(200)])
     daemon.call("connect", a=daemon.remember("Ada"), b=daemon.remember("Bea"))
@@ -468,7 +468,7 @@ def test_two_months_asleep_forget_nothing(daemon: Daemon) -> None:
     assert daemon.call("get", id=daemon.call("list")["memories"][0]["id"])["retention"] > 0.8
 
 
-def test_two_months_awake_forget_what_nobody_used_a_share_a_day(daemon: Daemon) -> None:
+def test_case4_two_months_awake_forget_what_nobody_used_a_share_a_day(daemon: Daemon) -> None:
     daemon.call("remember_many", items=[{"content": f"note {n}"} for n in range(100)])
     left = []
 
@@ -493,7 +493,7 @@ DOZEN = [
 ]  # fmt: skip
 
 
-def test_a_question_finds_the_memory_that_answers_it_in_another_language_too(folder: Path) -> None:
+def test_b17_a_question_finds_the_memory_that_answers_it_in_another_language_too(folder: Path) -> None:
     """With the embedder of the default configuration, over the socket, as curl does it."""
     with Process(folder, {"DREAMD_STORAGE__RESERVE_MB": "16"}) as process:
         for text in DOZEN:

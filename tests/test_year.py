@@ -105,7 +105,7 @@ def test_what_was_asked_for_lives_and_what_nobody_asked_for_went(year: Year) -> 
     assert len(alive & set(year.ignored)) < len(year.ignored) / 2
 
 
-def test_forgetting_is_gradual_and_comes_to_rest(year: Year) -> None:
+def test_case10_forgetting_is_gradual_and_comes_to_rest(year: Year) -> None:
     """No night takes more than its share, and the ones in use are not worn down with the rest."""
     losses = [before - after for before, after in zip([COUNT, *year.live], year.live, strict=False)]
 

@@ -164,12 +164,13 @@ def _with_steps(stores: Stores, run: Run, clearance: str) -> list[Run]:
 
 def _covered(stores: Stores, run: Run, clearance: str) -> Run:
     """A run with those of its examples whose every memory the clearance covers; its counts stay."""
-
-    def named(example: Mapping[str, Any]) -> list[str]:
-        return [example[name] for name in ("id",) if name in example] + list(example.get("edge", ()))
-
-    examples = [one for one in run.examples if all(_covers(stores, clearance, key) for key in named(one))]
+    examples = [one for one in run.examples if all(_covers(stores, clearance, key) for key in _named(one))]
     return run._replace(examples=examples)
+
+
+def _named(example: Mapping[str, Any]) -> list[str]:
+    one = [example["id"]] if "id" in example else []
+    return [*one, *example.get("edge", ())]
 
 
 def _covers(stores: Stores, clearance: str, key: str) -> bool:

@@ -209,7 +209,9 @@ def over_tcp(port: int, path: str) -> bytes:
 
 
 @pytest.mark.parametrize("configured", [("wordllama", ""), ("use", "other-words")])
-def test_another_embedder_in_the_configuration_does_not_take_effect(daemons: Make, configured: tuple[str, str]) -> None:
+def test_case52_another_embedder_in_the_configuration_does_not_take_effect(
+    daemons: Make, configured: tuple[str, str]
+) -> None:
     """Case 52: vectors of two models cannot be compared, not even where they are equally long."""
     embedder = loads(of("use"), of("wordllama"), of("use", "other-words"))
     tea = daemons(embedder=embedder).start()

@@ -78,7 +78,7 @@ def test_time_that_was_slept_through_makes_nothing_older(daemon: Daemon) -> None
     assert daemon.call("get", id=memory)["retention"] == pytest.approx(1.0, abs=1e-3)
 
 
-def test_after_a_day_without_a_request_the_first_one_is_answered(daemon: Daemon) -> None:
+def test_case29_after_a_day_without_a_request_the_first_one_is_answered(daemon: Daemon) -> None:
     daemon.remember("the harbour opens at six")
     daemon.beat(1)
     daemon.run(daemon.app.background.idle_work())

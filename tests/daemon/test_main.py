@@ -118,7 +118,7 @@ def test_a_socket_path_that_is_too_long_ends_with_2(folder: Path) -> None:
     assert "107" in done.stderr
 
 
-def test_a_second_daemon_on_the_same_state_ends_with_3_and_says_who_has_it(process: Process) -> None:
+def test_case51_a_second_daemon_on_the_same_state_ends_with_3_and_says_who_has_it(process: Process) -> None:
     process.start()
     assert process.process is not None
 

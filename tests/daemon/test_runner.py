@@ -86,7 +86,9 @@ def runs(daemon: Daemon, **options: Any) -> list[dict[str, Any]]:
     return daemon.call("runs", **options)["runs"]
 
 
-def test_a_second_call_for_the_job_under_way_is_told_which_run_it_is_and_how_far(daemon: Daemon, held) -> None:
+def test_e8_case21_a_second_call_for_the_job_under_way_is_told_which_run_it_is_and_how_far(
+    daemon: Daemon, held
+) -> None:
     (running,) = held[0].told
     with pytest.raises(Conflict, match="33 %") as error:
         daemon.call("run_job", name="decay")
@@ -135,7 +137,7 @@ def test_of_two_hundred_calls_at_once_one_runs(daemon: Daemon, held) -> None:
     assert len(runs(daemon, job="decay", limit=1)) == 1
 
 
-def test_a_run_past_its_deadline_is_cut_short_counted_and_out_of_the_way(daemon: Daemon) -> None:
+def test_case27_a_run_past_its_deadline_is_cut_short_counted_and_out_of_the_way(daemon: Daemon) -> None:
     expired(daemon, 3 * BATCH)
 
     def late(_progress: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ def fires(line: str, zone: str, first: date, last: date) -> list[float]:
 
 @settings(deadline=None, max_examples=40)
 @given(zones, minutes)
-def test_a_daily_time_comes_once_on_every_local_day_of_the_year(zone, minute) -> None:
+def test_case24_a_daily_time_comes_once_on_every_local_day_of_the_year(zone, minute) -> None:
     found = fires(f"{minute % 60} {minute // 60} * * *", zone, date(2026, 1, 1), date(2026, 12, 31))
     days = Counter(datetime.fromtimestamp(fire, ZoneInfo(zone)).date() for fire in found)
 
@@ -79,13 +79,13 @@ def test_a_time_that_is_skipped_comes_as_much_later() -> None:
     ]
 
 
-def test_a_time_that_is_shown_twice_comes_the_first_time() -> None:
+def test_case25_a_time_that_is_shown_twice_comes_the_first_time() -> None:
     (fire,) = fires("30 2 * * *", "Europe/Berlin", date(2026, 10, 25), date(2026, 10, 25))
 
     assert datetime.fromtimestamp(fire, UTC).hour == 0  # 02:30 of summer time; in winter's it would be 01:30 UTC
 
 
-def test_the_doubled_hour_runs_once_and_the_skipped_one_not_at_all() -> None:
+def test_case24_case25_the_doubled_hour_runs_once_and_the_skipped_one_not_at_all() -> None:
     summer = fires("*/30 * * * *", "Europe/Berlin", date(2026, 3, 29), date(2026, 3, 29))
     winter = fires("*/30 * * * *", "Europe/Berlin", date(2026, 10, 25), date(2026, 10, 25))
 
@@ -200,7 +200,7 @@ def test_a_new_state_folder_owes_no_night(world) -> None:
     assert [run[0] for run in here.look("2026-01-02T03:30")] == ["night"]
 
 
-def test_any_absence_is_caught_up_by_one_run_which_says_how_late_it_is(world) -> None:
+def test_case23_any_absence_is_caught_up_by_one_run_which_says_how_late_it_is(world) -> None:
     here = world()
     here.look("2026-01-01T03:30")
     ((name, _, trigger, late_by),) = here.look("2026-03-01T12:00")
@@ -211,7 +211,7 @@ def test_any_absence_is_caught_up_by_one_run_which_says_how_late_it_is(world) ->
     assert here.look() == []
 
 
-def test_a_host_that_slept_through_the_time_runs_once_when_it_wakes(world) -> None:
+def test_case23_a_host_that_slept_through_the_time_runs_once_when_it_wakes(world) -> None:
     here = world(night="0 3 * * *")
     assert here.look("2026-01-01T02:50") == []
     ((_, _, trigger, late_by),) = here.look("2026-01-01T08:00")
@@ -318,7 +318,7 @@ async def caught_up(daemon: Daemon) -> None:
         await asyncio.wait(daemon.parts.runner._tasks)
 
 
-def test_sixty_days_asleep_forget_nothing(daemons: Callable[..., Daemon]) -> None:
+def test_case4_sixty_days_asleep_forget_nothing(daemons: Callable[..., Daemon]) -> None:
     """The daemon was off; at its start the missed night runs once, and finds that no time has passed."""
     daemon = daemons().start()
     items = [{"content": f"note number {n}"} for n in range(200)]

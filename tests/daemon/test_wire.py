@@ -127,7 +127,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ("2020-01-01T12:30:00.1234567-00:00", "2020-01-01T12:30:00.123456Z"),
     ],
 )
-def test_every_form_of_rfc_3339_is_read_and_naive_times_and_plain_dates_as_utc(text: str, shown: str) -> None:
+def test_b2_a14_every_form_of_rfc_3339_is_read_and_naive_times_and_plain_dates_as_utc(text: str, shown: str) -> None:
     assert format_instant(parse_instant(text)) == shown
 
 
@@ -224,5 +224,5 @@ def test_the_document_tells_params_results_and_problems_of_every_method() -> Non
     assert document["paths"]["/v1/remember"]["post"]["x-positional"] == ["content"]
 
 
-def test_times_are_utc_whatever_the_zone_of_the_host() -> None:
+def test_case55_times_are_utc_whatever_the_zone_of_the_host() -> None:
     assert parse_instant("2026-07-01T12:00:00") == datetime(2026, 7, 1, 12, tzinfo=UTC).timestamp()

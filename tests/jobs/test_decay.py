@@ -86,7 +86,7 @@ def test_only_the_short_unpinned_grown_and_weak_fade(rows, awake, threshold) -> 
     ],
     ids="-".join,
 )  # fmt: skip
-def test_what_is_protected_or_in_use_stays_however_old(protected) -> None:
+def test_a8_what_is_protected_or_in_use_stays_however_old(protected) -> None:
     assert plan([old("a", 400.0, **protected)]).decayed == ()
 
 
@@ -108,7 +108,7 @@ def test_a_memory_lives_until_the_very_instant_of_its_expiry() -> None:
     assert gone(plan([row("a", expires_at=NOW + 1e-3)])) == set()
 
 
-def test_exactly_at_the_threshold_a_memory_is_kept() -> None:
+def test_b19_exactly_at_the_threshold_a_memory_is_kept() -> None:
     one = old("a", 10.0)
     retained = float(CURVE.of_rows([one], NOW, ASLEEP_NEVER)[0])
 
@@ -237,7 +237,7 @@ def test_what_waited_goes_once_the_day_is_over() -> None:
     assert days == 3
 
 
-def test_a_first_pass_after_a_year_takes_no_more_than_any_other() -> None:
+def test_b14_e1_a_first_pass_after_a_year_takes_no_more_than_any_other() -> None:
     """A clock that jumped, or a first pass after a long pause, must not empty the store."""
     rows = [old(f"m{number}", 365.0) for number in range(1000)]
 

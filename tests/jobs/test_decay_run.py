@@ -20,7 +20,7 @@ def live(daemon: Daemon, scope: str = "*") -> set[str]:
     return {memory["id"] for memory in daemon.call("list", scope=scope, limit=500)["memories"]}
 
 
-def test_a_dry_run_says_what_the_run_then_does_and_does_nothing(daemon: Daemon) -> None:
+def test_b15_a_dry_run_says_what_the_run_then_does_and_does_nothing(daemon: Daemon) -> None:
     fill(daemon, 30)
     daemon.beat(17)
     expiring = daemon.remember("only for a day", expires_at="2020-01-01T00:00:00Z")
@@ -36,7 +36,7 @@ def test_a_dry_run_says_what_the_run_then_does_and_does_nothing(daemon: Daemon) 
     assert daemon.call("get", id=expiring)["forgotten_reason"] == "expired"
 
 
-def test_the_report_counts_what_the_store_holds(daemon: Daemon) -> None:
+def test_e3_the_report_counts_what_the_store_holds(daemon: Daemon) -> None:
     fill(daemon, 12, scope="a/x")
     fill(daemon, 5, scope="b")
     daemon.beat(17)
@@ -58,7 +58,7 @@ def test_a_store_that_lost_a_memory_makes_the_run_fail(daemon: Daemon) -> None:
     assert (run["outcome"], run["reason"]) == ("failed", "corrupt")
 
 
-def test_what_was_touched_between_plan_and_write_is_skipped(daemon: Daemon) -> None:
+def test_b13_what_was_touched_between_plan_and_write_is_skipped(daemon: Daemon) -> None:
     kept, gone, *_ = fill(daemon, 5)
     daemon.beat(17)
     ctx = context(daemon)
@@ -83,7 +83,7 @@ def test_what_was_recalled_a_moment_ago_is_in_use_though_nothing_was_stored_yet(
     assert live(daemon) == hits < set(ids)
 
 
-def test_an_access_saves_a_memory(daemon: Daemon) -> None:
+def test_b1_an_access_saves_a_memory(daemon: Daemon) -> None:
     fill(daemon, 3)
     daemon.beat(10)
     (saved,) = (hit["id"] for hit in daemon.call("recall", query="thing 1", k=1)["hits"])
@@ -94,7 +94,7 @@ def test_an_access_saves_a_memory(daemon: Daemon) -> None:
     assert live(daemon) == {saved}
 
 
-def test_weeks_awake_take_what_nobody_recalled_and_an_undo_brings_it_back_with_its_edges(daemon: Daemon) -> None:
+def test_case4_weeks_awake_take_what_nobody_recalled_and_an_undo_brings_it_back_with_its_edges(daemon: Daemon) -> None:
     ids = fill(daemon, 60)
     kept = fill(daemon, 10, tier="long", scope="k") + fill(daemon, 10, pinned=True, scope="p")
     daemon.call("connect", a=ids[0], b=ids[1], weight=10.0)
@@ -117,7 +117,7 @@ def test_weeks_awake_take_what_nobody_recalled_and_an_undo_brings_it_back_with_i
     assert (neighbour["id"], neighbour["weight"]) == (ids[1], pytest.approx(10.0 * 0.95**45, abs=1e-4))
 
 
-def test_a_stale_memory_goes_once_and_comes_back_whole(daemon: Daemon) -> None:
+def test_case17_a_stale_memory_goes_once_and_comes_back_whole(daemon: Daemon) -> None:
     """Three monthly runs: it leaves recall at the first, and the others find nothing to do."""
     stale = daemon.remember("the password is a fish", tags=["Old"])
     fresh = daemon.call("get", id=stale)
@@ -137,7 +137,7 @@ def test_a_stale_memory_goes_once_and_comes_back_whole(daemon: Daemon) -> None:
     assert daemon.call("run_job", name="decay")["outcome"] == "unchanged"
 
 
-def test_nothing_of_a_forgotten_memory_haunts_recall(daemon: Daemon) -> None:
+def test_a1_b21_nothing_of_a_forgotten_memory_haunts_recall(daemon: Daemon) -> None:
     """Point and edges leave together: its twin is found alone, learns alone, and a restart finds nothing to mend."""
     faded = daemon.remember("the fox sleeps in the barn")
     daemon.beat(17)
@@ -190,7 +190,7 @@ def test_an_undone_move_gives_its_share_back(daemon: Daemon) -> None:
     assert daemon.call("run_job", name="decay")["counts"]["decayed"] == 10
 
 
-def test_one_function_computes_retention_for_all_who_tell_it(daemon: Daemon) -> None:
+def test_case14_case80_one_function_computes_retention_for_all_who_tell_it(daemon: Daemon) -> None:
     memory = daemon.remember("fades", importance=0.6, emotion=0.2)
     daemon.beat(20)
     told = daemon.call("get", id=memory)["retention"]
@@ -201,7 +201,7 @@ def test_one_function_computes_retention_for_all_who_tell_it(daemon: Daemon) -> 
     assert example["reason"] == f"retention {told:.3f}"
 
 
-def test_a_run_that_is_told_to_stop_ends_after_its_batch_and_moves_nothing_by_half(daemon: Daemon) -> None:
+def test_b16_case30_a_run_that_is_told_to_stop_ends_after_its_batch_and_moves_nothing_by_half(daemon: Daemon) -> None:
     fill(daemon, 900)
     daemon.beat(17)
     asked = []

@@ -167,7 +167,7 @@ def test_nobody_becomes_hot_where_fifty_more_recent_are() -> None:
     assert plan([*rows, latecomer]).moves == ()
 
 
-def test_use_moves_a_memory_through_heats_and_tiers(daemon: Daemon) -> None:
+def test_a34_use_moves_a_memory_through_heats_and_tiers(daemon: Daemon) -> None:
     """Warm, recalled on two days: hot and long; unused for weeks: warm, then cold; recalled once: warm."""
     memory = daemon.remember("the harbour opens at six")
 

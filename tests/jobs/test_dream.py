@@ -178,7 +178,7 @@ def emotions(daemon: Daemon) -> dict[str, float]:
     return {memory["id"]: memory["emotion"] for memory in daemon.call("list", limit=500)["memories"]}
 
 
-def test_zero_is_an_emotion_like_any_other(daemon: Daemon) -> None:
+def test_a6_zero_is_an_emotion_like_any_other(daemon: Daemon) -> None:
     a, b = daemon.remember("the fox", emotion=0.0), daemon.remember("the mill", emotion=0.6)
     daemon.call("connect", a=a, b=b, weight=1.0)
     run = daemon.call("run_job", name="dream")
@@ -187,7 +187,7 @@ def test_zero_is_an_emotion_like_any_other(daemon: Daemon) -> None:
     assert run["counts"] == {"visited": 2, "linked": 0, "settled": 2, "skipped": 0}
 
 
-def test_feelings_are_read_as_they_were_when_the_run_began(daemon: Daemon) -> None:
+def test_a7_feelings_are_read_as_they_were_when_the_run_began(daemon: Daemon) -> None:
     """A chain: with the neighbours' new values the middle would have moved otherwise."""
     a, b, c = (daemon.remember(f"thing {n}", emotion=e) for n, e in enumerate((0.0, 0.3, 1.0)))
     daemon.call("connect", a=a, b=b, weight=1.0)
@@ -257,7 +257,7 @@ def test_links_stop_at_degree_thirty_however_often_it_dreams(daemon: Daemon) -> 
     assert 0 < max(degree.values()) <= dream.MAX_DEGREE
 
 
-def test_twenty_dreams_make_no_memory_and_cite_nobody(daemon: Daemon) -> None:
+def test_a9_case16_twenty_dreams_make_no_memory_and_cite_nobody(daemon: Daemon) -> None:
     """Links are edges, never memories about memories; a job that looks is no use of what it looks at."""
     items = [
         {"content": f"the fox number {n % 40} of pack {n % 7}, seen {n} times", "emotion": n % 5 / 4}
@@ -297,7 +297,7 @@ def barns(daemon: Daemon, count: int) -> list[str]:
     return dream.due([f"m{number}" for number in range(count)], BEGINNING, 1)[0]
 
 
-def test_a_memory_that_comes_or_goes_during_the_run_does_no_harm(daemon: Daemon) -> None:
+def test_a29_a_memory_that_comes_or_goes_during_the_run_does_no_harm(daemon: Daemon) -> None:
     """Between two parts one is added that is near to all which come next, and one is taken that was still due."""
     order = barns(daemon, 140)
     taken = order[100]
@@ -348,7 +348,7 @@ def test_a_dream_that_is_stopped_within_a_part_leaves_nothing_of_it(daemon: Daem
     assert daemon.in_lane(daemon.stores.ledger.fact, dream.CURSOR) is None
 
 
-def test_a_night_a_day_visits_everybody_within_the_sweep(daemon: Daemon) -> None:
+def test_a24_a30_a_night_a_day_visits_everybody_within_the_sweep(daemon: Daemon) -> None:
     count = 14 * 60
     items = [{"content": f"note {number}", "id": f"n{number}"} for number in range(count)]
     daemon.call("remember_many", items=items)

@@ -133,7 +133,7 @@ def weights(daemon: Daemon) -> dict[tuple[str, str], float]:
     return {(edge.a, edge.b): edge.weight for _, edge in daemon.in_lane(lambda: list(daemon.stores.synapses.every()))}
 
 
-def test_one_recall_wires_its_hits_by_a_fifth_though_both_legs_found_them(daemon: Daemon) -> None:
+def test_a5_one_recall_wires_its_hits_by_a_fifth_though_both_legs_found_them(daemon: Daemon) -> None:
     a = daemon.remember("the fox sleeps", id="a")
     b = daemon.remember("the fox hunts", id="b")
     daemon.call("recall", query="the fox")
@@ -142,7 +142,7 @@ def test_one_recall_wires_its_hits_by_a_fifth_though_both_legs_found_them(daemon
     assert weights(daemon) == {(a, b): pytest.approx(0.2)}
 
 
-def test_a_manual_edge_keeps_all_but_its_weight(daemon: Daemon) -> None:
+def test_case12_a_manual_edge_keeps_all_but_its_weight(daemon: Daemon) -> None:
     a = daemon.remember("the fox sleeps", id="a")
     b = daemon.remember("the fox hunts", id="b")
     daemon.call("connect", a=a, b=b, weight=2.0, label="same animal")
@@ -158,7 +158,7 @@ def test_a_manual_edge_keeps_all_but_its_weight(daemon: Daemon) -> None:
     assert daemon.call("neighbors", id=a)["neighbors"][0]["label"] == "same animal"
 
 
-def test_a_confirmation_adds_to_an_edge_and_does_not_double_it(daemon: Daemon) -> None:
+def test_a4_a_confirmation_adds_to_an_edge_and_does_not_double_it(daemon: Daemon) -> None:
     a, b = daemon.remember("the fox", id="a"), daemon.remember("the mill", id="b")
     daemon.call("connect", a=a, b=b, weight=1.0)
     daemon.call("connect", a=a, b=b, weight=0.1)
@@ -176,7 +176,7 @@ def test_a_coarse_recall_wires_nothing_across_scopes(daemon: Daemon) -> None:
     assert weights(daemon).keys() == {("x1", "x2"), ("y1", "y2")}
 
 
-def test_two_hundred_recalls_are_stored_by_one_fold(daemon: Daemon) -> None:
+def test_a35_case31_two_hundred_recalls_are_stored_by_one_fold(daemon: Daemon) -> None:
     """A recall writes nothing; the fold writes each memory and each edge once, however often they came."""
     ids = [daemon.remember(f"the fox {word}") for word in ("sleeps", "hunts", "eats")]
     before = daemon.in_lane(lambda: [daemon.stores.catalogue.get(one).seq for one in ids])

@@ -76,7 +76,7 @@ def test_the_order_of_a_session_and_the_sources_of_a_summary_stay(kind, weight, 
     assert prune.plan([edge], {}, NOW + days * DAY, ASLEEP_NEVER).drop == ()
 
 
-def test_sixty_runs_in_an_hour_rewrite_no_weight(daemon: Daemon) -> None:
+def test_a3_case11_sixty_runs_in_an_hour_rewrite_no_weight(daemon: Daemon) -> None:
     """A decay that is a factor a pass would have left nothing of them."""
     a, b, c = (daemon.remember(text) for text in ("the fox", "the hound", "the mill"))
     daemon.call("connect", a=a, b=b, weight=2.0)
@@ -89,7 +89,7 @@ def test_sixty_runs_in_an_hour_rewrite_no_weight(daemon: Daemon) -> None:
     assert daemon.in_lane(lambda: dict(daemon.stores.synapses.every())) == before
 
 
-def test_an_awake_day_takes_a_tenth_of_a_learned_edge_and_a_twentieth_of_a_manual_one(daemon: Daemon) -> None:
+def test_a2_an_awake_day_takes_a_tenth_of_a_learned_edge_and_a_twentieth_of_a_manual_one(daemon: Daemon) -> None:
     """Both rules apply to their own kind alone, however strong the edge."""
     a, b, c = (daemon.remember(text) for text in ("the fox", "the hound", "the mill"))
     daemon.call("connect", a=a, b=b, weight=2.0)

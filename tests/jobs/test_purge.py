@@ -129,7 +129,7 @@ def test_what_came_out_of_the_bin_meanwhile_is_skipped(daemon: Daemon) -> None:
     assert daemon.call("get", id=memory)["state"] == "live"
 
 
-def test_the_journal_goes_after_the_days_in_which_a_run_can_be_undone(daemon: Daemon) -> None:
+def test_a31_the_journal_goes_after_the_days_in_which_a_run_can_be_undone(daemon: Daemon) -> None:
     daemon.remember("the fox sleeps", emotion=0.9)
     daemon.call("recall", query="fox")
     daemon.call("run_job", name="hebbian")

@@ -202,7 +202,7 @@ def test_an_edge_whose_memory_was_erased_for_good_is_left(daemon: Daemon) -> Non
     assert (undone["restored"], len(undone["left"])) == ([], 1)
 
 
-def test_hundreds_of_moves_come_back_in_batches(daemon: Daemon) -> None:
+def test_b20_hundreds_of_moves_go_and_come_back_in_batches(daemon: Daemon) -> None:
     items = [{"content": f"note {n}", "expires_at": "2020-01-01T00:00:00Z"} for n in range(5 * BATCH)]
     daemon.call("remember_many", items=items)
     run = daemon.call("run_job", name="decay")

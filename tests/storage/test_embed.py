@@ -9,14 +9,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from storage.embed import (
+    BATCH_BYTES,
     PASSAGE_BYTES,
     PROVIDERS,
     Fingerprint,
     ModelEmbedder,
+    Plan,
     batches,
     check_vectors,
     legible,
@@ -121,6 +123,17 @@ def test_words_are_embedded_as_they_are(text):
     assert legible(text) == text
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "=", "+", "!", "?", "aB3/", " ", "!?"]), st.integers(1, 400)), max_size=8)
+)
+@example([("=-", 200), ("!?", 100)])
+@example([("=", 33), ("!", 300)])
+def test_a_passage_is_its_own_only_passage(runs):
+    text = "".join(piece * count for piece, count in runs)
+
+    assert all(passages(passage) == [passage] for passage in passages(text))
+
+
 def test_text_without_spaces_in_another_script_is_embedded_as_it_is():
     for text in ("今天玩成语接龙游戏" * 200, "วันนี้เล่นเกมต่อคำ" * 200, '{"city":"Bern","food":"soup"},' * 200):
         assert legible(text) == text
@@ -131,7 +144,7 @@ def test_batches_cover_everything_in_order_and_are_bounded(sizes):
     found = [sizes[batch] for batch in batches(sizes)]
 
     assert [size for batch in found for size in batch] == sizes
-    assert all(len(batch) == 1 or (len(batch) <= 64 and len(batch) * batch[-1] <= 16_000) for batch in found)
+    assert all(len(batch) == 1 or (len(batch) <= 64 and len(batch) * batch[-1] <= BATCH_BYTES) for batch in found)
 
 
 def test_many_short_texts_go_in_batches_of_64():
@@ -142,8 +155,17 @@ def test_one_long_text_among_many_short_ones_does_not_swell_their_batch():
     recorder = Recorder()
     recorder.embedder.embed([FILLER * 400] + ["hello"] * 63)
 
-    assert all(len(call) * max(len(text.encode()) for text in call) <= 16_000 for call in recorder.calls)
+    assert all(len(call) * max(len(text.encode()) for text in call) <= BATCH_BYTES for call in recorder.calls)
     assert max(len(text.encode()) for call in recorder.calls for text in call) <= PASSAGE_BYTES
+
+
+@pytest.mark.parametrize("texts", [[FILLER * 100], ["hello", FILLER * 40, "", "今天玩成语接龙游戏" * 300, "a" * 9_000]])
+def test_a_plan_carried_out_batch_by_batch_gives_the_vectors_of_the_texts(embedder, texts):
+    plan = Plan(texts)
+    rows = plan.join(map(embedder.embed, plan.batches), embedder.fingerprint.dimension)
+
+    assert len(plan.batches) > 2
+    assert rows == pytest.approx(embedder.embed(texts), abs=2e-6)
 
 
 def test_rows_stand_in_the_order_of_the_texts():

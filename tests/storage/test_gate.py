@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage.embed import Plan, load_embedder
 from storage.errors import Invalid, TooLarge, Unavailable
 from storage.gate import Gate
 from storage.model import MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES
@@ -197,3 +200,58 @@ def test_a_question_is_asked_in_the_form_in_which_texts_are_kept() -> None:
     assert asking.question("cafe\u0301")[0] == pytest.approx(asking.question("café")[0])
     with pytest.raises(Invalid):
         asking.question(" ")
+
+
+LONG = "The committee met again and discussed the weather, the roads and the price of bread. " * 300
+
+
+def in_turns(work) -> tuple[Any, int]:
+    """The result of work that is done in turns, and how many it took."""
+    turns = 1
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value, turns
+        turns += 1
+
+
+@pytest.mark.parametrize("texts", [["short"], [LONG], ["short", LONG + "猫", "a" * 9_000, "", LONG[:5_000]]])
+def test_vectors_made_in_turns_are_those_made_at_one_go(texts) -> None:
+    asking = gate(load_embedder("wordllama"))
+
+    at_one_go = asking.vectors(texts)
+    made, _ = in_turns(asking.vectors_in_turns(texts))
+
+    for one, other in zip(made, at_one_go, strict=True):
+        assert one.dense == pytest.approx(other.dense, abs=2e-6)
+        assert (one.text, one.of) == (other.text, other.of)
+
+
+def test_each_turn_is_a_batch_of_passages_and_what_is_short_has_one() -> None:
+    asking = gate(HashEmbedder())
+
+    assert in_turns(asking.vectors_in_turns(["short"] * 32))[1] == 1
+    assert in_turns(asking.vectors_in_turns([LONG]))[1] == len(Plan([LONG]).batches) + 1
+    assert in_turns(asking.vectors_in_turns([]))[0] == []
+
+
+def test_a_question_in_turns_is_the_question_at_one_go() -> None:
+    asking = gate(load_embedder("wordllama"))
+
+    (dense, terms), turns = in_turns(asking.question_in_turns(LONG))
+
+    assert turns > 3
+    assert dense == pytest.approx(asking.question(LONG)[0], abs=2e-6)
+    assert terms == asking.question(LONG)[1]
+
+
+@pytest.mark.parametrize("embedder", [None, BrokenEmbedder("nan")])
+def test_row_52_in_turns_as_at_one_go_a_missing_or_broken_embedder_is_told(embedder) -> None:
+    asking = gate(embedder)
+
+    with pytest.raises(Unavailable):
+        in_turns(asking.vectors_in_turns([LONG]))
+    (dense, terms), _ = in_turns(asking.question_in_turns(LONG))
+    assert dense is None
+    assert terms.indices

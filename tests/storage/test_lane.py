@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import CancelledError
 
 import pytest
 
 from storage.errors import Unavailable
-from storage.lane import PATIENCE, Lane
+from storage.lane import PATIENCE, Lane, Stopping
 
 
 @pytest.fixture
@@ -131,3 +131,79 @@ def test_closing_finishes_what_was_queued_and_refuses_what_comes_later() -> None
     with pytest.raises(Unavailable) as refused:
         lane.submit(int)
     assert refused.value.hint
+
+
+def counted(done: list[str], turns: int) -> Generator[None, None, int]:
+    for turn in range(turns):
+        done.append(f"turn {turn}")
+        yield
+    return turns
+
+
+def test_other_calls_are_made_between_the_turns_of_long_work(lane) -> None:
+    done: list[str] = []
+
+    async def ask() -> int:
+        keeper = Gatekeeper(lane)
+        work = asyncio.create_task(lane.run_in_turns(counted(done, 3)))
+        await asyncio.sleep(0)
+        request = lane.submit(done.append, "request")
+        keeper.open()
+        await asyncio.wrap_future(request)
+        return await work
+
+    assert asyncio.run(ask()) == 3
+    assert done == ["request", "turn 0", "turn 1", "turn 2"]
+
+
+def test_an_error_in_a_turn_ends_the_work(lane) -> None:
+    def broken() -> Generator[None, None, int]:
+        yield
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        asyncio.run(lane.run_in_turns(broken()))
+
+
+def test_patient_calls_are_refused_near_the_end_and_urgent_ones_are_made(lane) -> None:
+    keeper, done = Gatekeeper(lane), []
+    patient = lane.submit(done.append, "patient", urgent=False)
+    urgent = lane.submit(done.append, "urgent")
+
+    lane.refuse_patient()
+    with pytest.raises(Stopping, match="stopping"):
+        lane.submit(done.append, "late", urgent=False)
+    with pytest.raises(Stopping):
+        patient.result(10)
+    keeper.open()
+    urgent.result(10)
+
+    lane.call(done.append, "later", urgent=True)
+    assert done == ["urgent", "later"]
+
+
+def test_long_work_whose_lane_ends_is_refused_at_its_next_turn(lane) -> None:
+    done: list[str] = []
+
+    def ended() -> Generator[None, None, int]:
+        done.append("first")
+        lane.refuse_patient()
+        yield
+        done.append("second")
+        return 0
+
+    with pytest.raises(Stopping):
+        asyncio.run(lane.run_in_turns(ended()))
+    assert done == ["first"]
+
+
+def test_closing_waits_for_a_call_no_longer_than_it_may(lane) -> None:
+    keeper, done = Gatekeeper(lane), []
+    lane.submit(done.append, "queued")
+
+    lane.close(0.01)
+    assert done == []
+    keeper.open()
+    lane.close()
+
+    assert done == ["queued"]
