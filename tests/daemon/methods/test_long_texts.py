@@ -175,3 +175,15 @@ def test_a_batch_that_the_end_cut_short_goes_on_where_it_was_when_it_is_sent_aga
     assert (again["failed"], again["created"]) == (0, 9)
     assert slow.call("stats")["total"] == 41
     assert slow.call("health")["status"] == "ok"
+
+
+def test_a_refusal_at_the_end_is_no_fault_of_the_embedder(slow: Daemon, model: HeldModel) -> None:
+    long = Clients(slow).begin("remember", content=LONG)
+    assert model.reached.wait(20)
+    slow.parts.embedding.refuse_patient()
+
+    model.go.set()
+
+    with pytest.raises(CallError, match="stopping"):
+        long.result(60)
+    assert slow.call("health")["status"] == "ok"
