@@ -200,14 +200,15 @@ class Recaller:
         """Who receives which share of whose base, among the candidates."""
         number = {row.id: i for i, row in enumerate(rows)}
         links: list[Link] = []
+        steps = ((self._synapses.after, 0.0), (self._synapses.before, weights.answer))
         for receiver, row in enumerate(rows):
-            for step in (self._synapses.after, self._synapses.before):
+            for step, answer in steps:
                 for one in step(row.id):
                     giver = number.get(one)
                     if giver is not None:
-                        answers = step == self._synapses.before and rows[giver].asks
-                        links.append(Link(receiver, giver, weights.next_one + (weights.answer if answers else 0.0)))
-                    if not self._admits(one, where):
+                        share = weights.next_one + (answer if rows[giver].asks else 0.0)
+                        links.append(Link(receiver, giver, share))
+                    elif not self._admits(one, where):
                         continue  # a hidden memory hands nothing on
                     for two in step(one):
                         giver = number.get(two)

@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--sizes 1000,20000] [--provider use] [--json bench-speed.json]
 
-At each size: texts of 8 to 24 words in sessions of twelve, with three edges by hand each and one along the session. Times are
-medians and 95th percentiles over `--samples` calls from one client, unless said otherwise.
+At each size: texts of 8 to 24 English words in sessions of twelve, with three edges by hand each and one along the
+session. Times are medians and 95th percentiles over `--samples` calls from one client, unless said otherwise.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import random
+import re
 import statistics
 import sys
 import threading
@@ -30,10 +31,11 @@ from tests.bench.process import Process
 CLIENTS = 8
 
 
-def words(dice: random.Random) -> list[str]:
-    """A vocabulary of pronounceable words, the same for every run."""
-    onsets, vowels = "bcdfghjklmnprstvwz", "aeiou"
-    return ["".join(dice.choice(onsets) + dice.choice(vowels) for _ in range(dice.randint(2, 4))) for _ in range(4000)]
+def words() -> list[str]:
+    """The English words of the demo's memories: what an embedder meets in earnest."""
+    sample = Path(__file__).parents[1] / "demo" / "sample.jsonl"
+    texts = (json.loads(line)["content"] for line in sample.read_text(encoding="utf-8").splitlines())
+    return sorted({word for text in texts for word in re.findall(r"[a-z]{3,}", text.lower())})
 
 
 def items(count: int, dice: random.Random, vocabulary: list[str]) -> Iterator[dict[str, Any]]:
@@ -133,7 +135,7 @@ def during_night(process: Process, recall: Callable[[int], Any]) -> dict[str, fl
 def measure(size: int, provider: str, samples: int) -> dict[str, Any]:
     """All figures at one size."""
     dice = random.Random(size)
-    vocabulary = words(random.Random(0))
+    vocabulary = words()
     figures: dict[str, Any] = {"size": size, "embedder": provider}
     with Process(options={"DREAMD_EMBEDDING__PROVIDER": provider, "DREAMD_SCHEDULE__NIGHT": "off"}) as process:
         with process.client(600) as client:
