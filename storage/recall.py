@@ -30,8 +30,8 @@ from storage.where import Where
 LEG: Final = 50  # candidates a leg, or k where more are asked for
 GROWTH: Final = 4  # when the filter eats a leg, ask for so many times more
 RESOLVED: Final = 2_000  # up to so many ids an unindexed filter is resolved in the catalogue
-NEIGHBOURS: Final = 6  # strongest other edges that are followed from one candidate
-BRINGING: Final = 20  # the best so many candidates bring their neighbours
+NEIGHBOURS: Final = 4  # strongest other edges that are followed from one candidate
+BRINGING: Final = 12  # the best so many candidates bring their neighbours
 
 
 class Question(NamedTuple):
@@ -82,7 +82,7 @@ class Recaller:
             return []
         candidates = self._scored(question, rows, where)
         if associate:
-            candidates = candidates._replace(links=self._links(rows, weights, where, awake))
+            candidates = candidates._replace(links=self._links(rows, weights, where.now, awake))
         ranking = rank(candidates, weights, where.now)
         best = [i for i in ranking.order if min_score is None or ranking.evidence[i] >= min_score][:k]
         texts = self._memories.read([rows[i].id for i in best])
@@ -196,7 +196,7 @@ class Recaller:
     def _floor(self, scope: str) -> float:
         return floor_of(len(self._catalogue) if scope == EVERY_SCOPE else self._catalogue.count(scope))
 
-    def _links(self, rows: Sequence[Memory], weights: Weights, where: Where, awake: Awake) -> list[Link]:
+    def _links(self, rows: Sequence[Memory], weights: Weights, now: float, awake: Awake) -> list[Link]:
         """Who receives which share of whose base, among the candidates."""
         number = {row.id: i for i, row in enumerate(rows)}
         links: list[Link] = []
@@ -205,16 +205,14 @@ class Recaller:
             for step, answer in steps:
                 for one in step(row.id):
                     giver = number.get(one)
-                    if giver is not None:
-                        share = weights.next_one + (answer if rows[giver].asks else 0.0)
-                        links.append(Link(receiver, giver, share))
-                    elif not self._admits(one, where):
-                        continue  # a hidden memory hands nothing on
+                    if giver is None:
+                        continue  # what is hidden, or was not found worth a look, hands nothing on
+                    links.append(Link(receiver, giver, weights.next_one + (answer if rows[giver].asks else 0.0)))
                     for two in step(one):
                         giver = number.get(two)
                         if giver is not None:
                             links.append(Link(receiver, giver, weights.next_two))
-        return links + self._associations(rows, number, weights.edge, where.now, awake)
+        return links + self._associations(rows, number, weights.edge, now, awake)
 
     def _associations(
         self, rows: Sequence[Memory], number: dict[str, int], most: float, now: float, awake: Awake
