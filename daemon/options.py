@@ -218,7 +218,7 @@ class Night(Section):
     """What the night keeps for looking back."""
 
     undo_days: Annotated[int, Field(ge=1)] = Field(default=30, description="How long a run can be undone.")
-    history_days: Days = Field(default=365, description="How long superseded memories and former versions are kept.")
+    history_days: Days = Field(default=365, description="How long superseded memories are kept.")
 
 
 class Recall(Section):

@@ -66,7 +66,7 @@ class Refused(DreamdError):
 
 
 class Unavailable(DreamdError):
-    """Something this needs is away for now: the disk, the store, the embedder, a model."""
+    """Something this needs is away at the moment: the disk, the store, the embedder, a model."""
 
     kind, title, status = "unavailable", "Unavailable", 503
 
