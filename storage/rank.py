@@ -33,7 +33,10 @@ TERMS: Final = ("cosine", "bm25", "spread", "session", "entity", "date", "questi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What each term counts; the first group is evidence, the second boosts. Starting points, kept where the bench on LoCoMo earns them."""
+    """What each term counts; the first group is evidence, the second boosts.
+
+    Starting points, kept where the bench on LoCoMo earns them.
+    """
 
     next_one: float = 0.4
     next_two: float = 0.2
