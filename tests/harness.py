@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -89,3 +92,19 @@ class Daemon:
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=100)
+
+
+#: Nothing happens by itself: no night by schedule, no fold but by a test.
+BY_HAND = {"DREAMD_SCHEDULE__NIGHT": "off", "DREAMD_LEARN__FLUSH_SECONDS": "86400"}
+
+
+@contextmanager
+def started(**options: Any) -> Iterator[Daemon]:
+    """A daemon on a folder of its own, for the tests of one module to share."""
+    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
+    daemon = Daemon(folder, **options)
+    try:
+        yield daemon.start()
+    finally:
+        daemon.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,20 +13,15 @@ from daemon.background import IDLE_SECONDS, SCRUB_WITHIN, watch
 from daemon.notify import Notifier
 from storage.errors import Unavailable
 from storage.forget import SCRUB_DUE
-from tests.harness import Daemon
+from tests.harness import BY_HAND, Daemon, started
 
-BY_HAND = {
-    "DREAMD_SCHEDULE__NIGHT": "off", "DREAMD_LEARN__FLUSH_SECONDS": "86400", "DREAMD_STORAGE__FLUSH_SECONDS": "86400"
-}  # fmt: skip
+NO_FLUSH = BY_HAND | {"DREAMD_STORAGE__FLUSH_SECONDS": "86400"}
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Daemon]:
-    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
-    daemon = Daemon(folder, options=BY_HAND)
-    yield daemon.start()
-    daemon.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with started(options=NO_FLUSH) as daemon:
+        yield daemon
 
 
 @pytest.fixture

@@ -66,7 +66,8 @@ def test_row63_a_killed_daemon_leaves_nothing_that_bars_the_start(tmp_path: Path
 def test_row63_a_pid_that_lives_again_as_another_process_bars_nothing(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text(json.dumps({"pid": 1, "since": SINCE, "socket": "/run/x.sock"}))
 
-    lock(tmp_path).release()
+    with lock(tmp_path) as ours:
+        assert json.loads(ours.path.read_text())["pid"] == os.getpid()
 
 
 def test_a_refused_start_leaves_the_holders_name_in_place(tmp_path: Path) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,18 +16,13 @@ from jobs.table import JOBS, NIGHT
 from storage.errors import Conflict, Corrupt, Unavailable
 from storage.ledger import Run
 from tests.fakes import SettableClock
-from tests.harness import Daemon
-
-BY_HAND = {"DREAMD_SCHEDULE__NIGHT": "off", "DREAMD_LEARN__FLUSH_SECONDS": "86400"}
+from tests.harness import BY_HAND, Daemon, started
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Daemon]:
-    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
-    daemon = Daemon(folder, options=BY_HAND)
-    yield daemon.start()
-    daemon.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with started(options=BY_HAND) as daemon:
+        yield daemon
 
 
 @pytest.fixture

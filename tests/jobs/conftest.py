@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from jobs.dream import CURSOR
 from storage.model import DAY
-from tests.harness import Daemon
-
-#: Nothing happens by itself: no night by schedule, no fold but by a test.
-BY_HAND = {"DREAMD_SCHEDULE__NIGHT": "off", "DREAMD_LEARN__FLUSH_SECONDS": "86400"}
+from tests.harness import BY_HAND, Daemon, started
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Daemon]:
-    folder = Path(tempfile.mkdtemp(prefix="dreamd-"))
-    daemon = Daemon(folder, options=BY_HAND)
-    yield daemon.start()
-    daemon.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    with started(options=BY_HAND) as daemon:
+        yield daemon
 
 
 @pytest.fixture

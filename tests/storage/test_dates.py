@@ -104,5 +104,6 @@ def test_any_text_has_spans_and_never_raises(text) -> None:
     st.lists(st.sampled_from(["2023-05-07", "May", "2024", "mars", "2026年", "12", "٢٠٢٤", "-", "19٩٩"]), max_size=6)
 )
 def test_any_mixture_of_dates_is_read_without_raising(parts) -> None:
-    for span in spans(" ".join(parts)):
-        covered([span], 0.0)
+    found = spans(" ".join(parts))
+
+    assert covered(found, 0.0) == any(span.covers(datetime.fromtimestamp(0.0, UTC)) for span in found)
