@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import itertools
 import json
 import os
 import random
@@ -468,18 +467,33 @@ def test_case4_two_months_asleep_forget_nothing(daemon: Daemon) -> None:
     assert daemon.call("get", id=daemon.call("list")["memories"][0]["id"])["retention"] > 0.8
 
 
-def test_case4_two_months_awake_forget_what_nobody_used_a_share_a_day(daemon: Daemon) -> None:
-    daemon.call("remember_many", items=[{"content": f"note {n}"} for n in range(100)])
+def test_case4_two_months_awake_forget_what_nobody_used_a_share_a_day_and_undo_brings_it_back(daemon: Daemon) -> None:
+    """Never core, pinned, or more than max(5 %, 10) of the scope in 24 hours; what comes back has its edges."""
+    kept = {daemon.remember("the core", tier="core"), daemon.remember("the pinned", pinned=True)}
+    items = [{"content": f"note {n}", "session": "notes"} for n in range(100)]
+    ids = [result["id"] for result in daemon.call("remember_many", items=items)["results"]]
+    edges = {one: daemon.call("neighbors", id=one)["neighbors"] for one in ids}
+    daemon.beat(60)
+
+    run = daemon.call("run_job", name="decay")
+    assert (run["counts"]["decayed"], run["counts"]["deferred"]) == (10, 90)
+    daemon.beat(0.5)
+    assert daemon.call("run_job", name="decay")["counts"]["decayed"] == 0
+    gone = {memory["id"] for memory in daemon.call("list", state="forgotten")["memories"]}
+    assert len(gone) == 10
+    assert gone < set(ids)
+
+    undone = daemon.call("undo", run_id=run["run_id"])
+    assert (set(undone["restored"]), undone["left"]) == (gone, [])
+    assert {one: daemon.call("neighbors", id=one)["neighbors"] for one in ids} == edges
+
     left = []
-
-    for _ in range(20):
-        daemon.beat(1)
-        daemon.call("run_job", name="night")
+    for _ in range(12):
         left.append(daemon.call("stats")["total"])
-
-    assert left[:15] == [100] * 15
-    assert left[-1] < 100
-    assert max(before - after for before, after in itertools.pairwise(left)) <= 10
+        daemon.call("run_job", name="decay")
+        daemon.beat(1)
+    assert left == [*range(102, 2, -10), 2, 2]
+    assert {memory["id"] for memory in daemon.call("list")["memories"]} == kept
 
 
 # -- recall
