@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -153,22 +153,13 @@ class Recaller:
 
     def _neighbours(self, memory: str, where: Where) -> Iterator[Memory]:
         """The admitted ones: along the session one and two steps either way, along the strongest other edges one step."""
-        steps = (self._synapses.after, self._synapses.before)
-        near = [one for step in steps for one in self._two_steps(step, memory, where)]
+        for step in (self._synapses.after, self._synapses.before):
+            for row in self._admitted(step(memory), where):
+                yield row
+                yield from self._admitted(step(row.id), where)
         ties = self._synapses.ties(memory)
         others = sorted(ties, key=lambda other: ties[other].weight, reverse=True)
-        yield from self._admitted(near, where)
         yield from islice(self._admitted(others, where), NEIGHBOURS)
-
-    def _two_steps(self, step: Callable[[str], list[str]], memory: str, where: Where) -> Iterator[str]:
-        for one in step(memory):
-            if self._admits(one, where):
-                yield one
-                yield from step(one)
-
-    def _admits(self, memory: str, where: Where) -> bool:
-        row = self._catalogue.get(memory)
-        return row is not None and where.admits(row)
 
     def _admitted(self, memories: Iterable[str], where: Where) -> Iterator[Memory]:
         rows = map(self._catalogue.get, memories)
