@@ -27,13 +27,14 @@ from daemon.rpc import Limits, RpcServer, bind_unix
 from daemon.runner import Runner
 from daemon.scheduler import Scheduler
 from daemon.service import DreamdService
-from daemon.wire import format_instant
+from daemon.texts import JobTexts
 from jobs.context import Settings
 from jobs.table import NIGHT
 from storage.embed import load_embedder
 from storage.errors import DreamdError
 from storage.fading import Retention
 from storage.gate import Gate
+from storage.instants import format_instant
 from storage.keywords import KeywordEncoder
 from storage.lane import Lane
 from storage.learn import LearnBuffer
@@ -131,8 +132,6 @@ def _assemble(
     learn, retention = LearnBuffer(), _retention(config)
     metrics = Metrics(METHODS, engine=ENGINE, embedder=provider)
     metrics.note_write(max(map(_written_at, stores.catalogue.every()), default=0.0))
-    runner = Runner(stores, lane, learn, clock, _settings(config, retention, provider), metrics.observe_run)
-    scheduler = Scheduler(config.schedule, runner, stores, clock, metrics.observe_missed)
     options = config.sensitivity
     gate = Gate(
         Redactor(config.redact.patterns),
@@ -141,6 +140,9 @@ def _assemble(
         levels=options.patterns,
         default=options.default,
     )
+    texts = JobTexts(gate, embedding)
+    runner = Runner(stores, lane, learn, clock, _settings(config, retention, provider), texts, metrics.observe_run)
+    scheduler = Scheduler(config.schedule, runner, stores, clock, metrics.observe_missed)
     parts = Parts(
         config=config, clock=clock, stores=stores, lane=lane, gate=gate, embedding=embedding, learn=learn, runner=runner,
         retries=Retries(stores.ledger), retention=retention, health=health, meter=metrics, engine_name=ENGINE,

@@ -49,6 +49,11 @@ CHANGES_OF: Final = {
     "vacuum": ("vacuumed",),
     "scrub": ("scrubbed",),
     "undo": ("restored", "left"),
+    "forget_where": ("forgotten", "deferred", "skipped"),
+    "forget_scope": ("forgotten", "records", "skipped"),
+    "merge": ("changed", "skipped"),
+    "import": ("memory", "version", "edge", "comment", "fact", "turn", "session_state", "skipped", "conflicts", "failed"),
+    "reindex": ("memories",),
 }
 
 

@@ -20,8 +20,9 @@ import structlog
 
 from daemon.clock import Clock
 from jobs import undo
-from jobs.context import Context, Report, Settings
+from jobs.context import Context, Report, Settings, Texts
 from jobs.table import JOBS, NIGHT, Job
+from storage.changes import Applied, Change
 from storage.errors import Conflict, Corrupt, DreamdError, Unavailable
 from storage.lane import Lane
 from storage.learn import LearnBuffer
@@ -70,6 +71,7 @@ class Runner:
         learn: LearnBuffer,
         clock: Clock,
         settings: Settings,
+        texts: Texts,
         on_end: Callable[[Run], None],
     ) -> None:
         self._stores = stores
@@ -77,6 +79,7 @@ class Runner:
         self._learn = learn
         self._clock = clock
         self._settings = settings
+        self._texts = texts
         self._on_end = on_end
         self._slot = asyncio.Lock()
         self._flights: dict[str, Flight] = {}
@@ -110,11 +113,8 @@ class Runner:
         scope: str = EVERY_SCOPE, parameters: Mapping[str, Any] | None = None, late_by: float | None = None,
         listener: Progress | None = None,
     ) -> Run:  # fmt: skip
-        """Run a job or the night; without `wait` the answer is the run as it was begun. `at` is for dry runs."""
-        if not dry_run:
-            self._stores.check_writable()
-        run = self._record(name, trigger, self._clock.now())
-        flight = self._take_off(run._replace(dry_run=dry_run, late_by=late_by), listener, at)
+        """Run a job of the table or the night; without `wait` the answer is the run as it was begun. `at` is for dry runs."""
+        flight = self._prepare(name, trigger, listener, dry_run=dry_run, at=at, late_by=late_by)
         if name == "night":
             begin = partial(self._night, flight)
         else:
@@ -124,6 +124,26 @@ class Runner:
             return await asyncio.shield(task)
         task.add_done_callback(partial(_log_lost, name))
         return flight.run
+
+    async def perform(
+        self, job: Job, *, dry_run: bool = False, scope: str = EVERY_SCOPE, parameters: Mapping[str, Any] | None = None,
+        listener: Progress | None = None,
+    ) -> Run:  # fmt: skip
+        """Run work that is recorded as a job is and asked for by hand alone, such as an import; waits for its end."""
+        flight = self._prepare(job.name, "manual", listener, dry_run=dry_run)
+        return await asyncio.shield(self._launch(flight, partial(self._alone, job, flight, scope, parameters or {})))
+
+    async def act(self, name: str, plan: Callable[[float], Sequence[Change]]) -> tuple[Run, Applied]:
+        """Record a run of one batch, planned and applied in a single lane call: at once, whatever job is under way.
+
+        What `plan` raises is raised, and nothing is recorded; a plan of nothing is not recorded either.
+        """
+        self._stores.check_writable()
+        run = self._record(name, "manual", self._clock.now())
+        run, applied = await self._lane.run(self._act, run, plan)
+        if applied.done:
+            self._on_end(run)
+        return run, applied
 
     async def undo(self, run_id: str) -> tuple[Run, list[str], list[str]]:
         """Take a run back; the answer is the undoing run, what came back and what was left."""
@@ -156,6 +176,15 @@ class Runner:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     # -- one flight
+
+    def _prepare(
+        self, name: str, trigger: str, listener: Progress | None, *, dry_run: bool, at: float | None = None,
+        late_by: float | None = None,
+    ) -> Flight:  # fmt: skip
+        if not dry_run:
+            self._stores.check_writable()
+        run = self._record(name, trigger, self._clock.now())
+        return self._take_off(run._replace(dry_run=dry_run, late_by=late_by), listener, at)
 
     def _active(self, name: str) -> Flight | None:
         if name in self._flights:
@@ -241,7 +270,7 @@ class Runner:
             stores=self._stores, lane=self._lane, settings=self._settings, run_id=run.id,
             now=run.started_at if flight.at is None else flight.at,
             rng=self._clock.rng(run.seed), dry_run=run.dry_run, scope=scope, parameters=parameters, progress=flight.tell,
-            learned=self._learn.take,
+            learned=self._learn.take, texts=self._texts,
             stopping=lambda: flight.stop.is_set() or self._clock.monotonic() - began > job.deadline,
         )  # fmt: skip
         with structlog.contextvars.bound_contextvars(run_id=run.id, job_name=job.name, trigger=run.trigger):
@@ -283,6 +312,22 @@ class Runner:
         return done
 
     # -- in the lane
+
+    def _act(self, run: Run, plan: Callable[[float], Sequence[Change]]) -> tuple[Run, Applied]:
+        ledger = self._stores.ledger
+        changes = plan(run.started_at)
+        if not changes:
+            return run._replace(ended_at=run.started_at, outcome="unchanged"), Applied()
+        ledger.start_run(run)
+        try:
+            applied = self._stores.changer.apply(run.id, changes, run.started_at)
+        except DreamdError as error:
+            self._end_run(run._replace(ended_at=run.started_at, outcome="failed", reason=error.kind))
+            raise
+        counts = {"changed": len(applied.done), "skipped": len(applied.skipped)}
+        done = run._replace(ended_at=run.started_at, outcome="changed" if applied.done else "unchanged", counts=counts)
+        self._end_run(done)
+        return done, applied
 
     def _end_run(self, run: Run) -> None:
         self._stores.ledger.end_run(

@@ -6,8 +6,8 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from daemon.wire import format_instant
 from storage.graph import Neighbour
+from storage.instants import format_instant
 from storage.ledger import Run
 from storage.model import Memory, Version
 from storage.recall import Hit

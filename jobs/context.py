@@ -10,14 +10,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from storage.changes import Applied, Change, Move
 from storage.errors import Corrupt
 from storage.fading import Retention
+from storage.gate import Admitted
 from storage.lane import Lane
 from storage.learn import Learned
-from storage.memories import BIN, LIVE
+from storage.memories import BIN, LIVE, Vectors
 from storage.model import EVERY_SCOPE
 from storage.store import Stores
 
@@ -50,6 +51,16 @@ class Report(NamedTuple):
     reason: str | None = None
 
 
+class Texts(Protocol):
+    """The write gate and the embedder, for the jobs' thread; both work behind the requests."""
+
+    def admit(self, given: Mapping[str, Any]) -> Admitted:
+        """The fields of a write through the gate. Raises Invalid or TooLarge."""
+
+    def vectors(self, texts: Sequence[str]) -> list[Vectors]:
+        """Both vectors of each text. Raises Unavailable where the embedder is away or the daemon stops."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """One run of one job."""
@@ -64,6 +75,7 @@ class Context:
     stopping: Callable[[], bool]
     progress: Callable[[int, int], None]
     learned: Callable[..., Learned]
+    texts: Texts
     scope: str = EVERY_SCOPE
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of this one run, checked by the wire
     cut_short: bool = False  # it was told to stop before it was through
@@ -71,6 +83,10 @@ class Context:
     def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Make one call in the lane, behind the requests."""
         return self.lane.call(function, *arguments)
+
+    def apply_as_one(self, changes: Sequence[Change]) -> Applied:
+        """Journal and make changes that belong together in one lane call; in a dry run all count as done."""
+        return Applied(done=list(changes)) if self.dry_run else self.read(self._apply, changes)
 
     def must_stop(self) -> bool:
         """Whether to end here, at a checkpoint; to be asked only while there is something left to do."""

@@ -39,5 +39,5 @@ NIGHT: Final = ("hebbian", "dream", "prune", "demote", "decay", "purge")
 
 #: What `run_job` takes.
 RUNNABLE: Final = (*JOBS, "night")
-#: Recorded beside jobs, never run by name.
-RECORDED: Final = (*RUNNABLE, "undo")
+#: Recorded beside jobs, never run by name: they have methods of their own.
+RECORDED: Final = (*RUNNABLE, "undo", "forget_where", "forget_scope", "merge", "import", "reindex")

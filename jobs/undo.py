@@ -88,7 +88,7 @@ def _take_back(ctx: Context, entries: Sequence[Entry], undone: Undone) -> None:
     """Invert one batch in one lane call, so that nothing can change between the look and the write."""
     changes: dict[int, Change] = {}
     for entry in entries:
-        change, partly = ctx.stores.changer.inverse(entry)
+        change, partly = ctx.stores.changer.inverse(entry, ctx.now)
         if change is not None:
             changes[entry.number] = change
             undone.restored[entry.key] = None

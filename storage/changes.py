@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from storage.catalogue import Catalogue
+from storage.engine import Payload
 from storage.ledger import Entry, Ledger
-from storage.memories import Memories
-from storage.model import TUPLES, Synapse
+from storage.memories import Memories, Vectors
+from storage.model import TUPLES, Memory, Synapse
 from storage.records import Records
 from storage.synapses import Synapses
 
 BATCH: Final = 256
+#: What a move to the bin is called, by its reason, where `decay`'s ceiling does not count it.
+OPS: Final = {"expired": "expire", "undone": "retract", "scope": "clear"}
 
 
 class Patch(NamedTuple):
@@ -30,7 +33,7 @@ class Patch(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Set the fields that decide where a memory lives; `op` names it: forget, expire, restore or supersede."""
+    """Set the fields that decide where a memory lives; `op`: forget, expire, retract, clear, restore or supersede."""
 
     memory: str
     seq: int
@@ -45,6 +48,22 @@ class Erase(NamedTuple):
     seq: int
 
 
+class Insert(NamedTuple):
+    """Add a memory that is not there yet, in whatever state it says it is."""
+
+    row: Memory
+    vectors: Vectors
+
+
+class RecordChange(NamedTuple):
+    """Turn the record at `key` from `before` to `after` (payloads); None = there is none."""
+
+    key: str
+    before: Payload | None
+    after: Payload | None
+    scope: str
+
+
 class Edge(NamedTuple):
     """Turn the edge at `key` from `before` to `after`; None = there is none."""
 
@@ -54,7 +73,7 @@ class Edge(NamedTuple):
     scope: str
 
 
-Change = Patch | Move | Erase | Edge
+Change = Patch | Move | Erase | Edge | Insert | RecordChange
 
 
 @dataclass(slots=True)
@@ -86,19 +105,29 @@ class Changer:
         """Make the changes that still fit; without a run (the learning flush) they are not journalled."""
         applied = Applied()
         touched: set[str] = set()  # of two changes to one thing the second did not see the first
+        records = self._records.get([change.key for change in changes if isinstance(change, RecordChange)])
         for change in changes:
-            thing = change.key if isinstance(change, Edge) else change.memory
-            fits = thing not in touched and self._fits(change)
+            thing = thing_of(change)
+            fits = thing not in touched and self._fits(change, records)
             (applied.done if fits else applied.skipped).append(change)
             touched.add(thing)
         if run is not None and applied.done:
             self._ledger.write_journal(run, now, [self._entry(change) for change in applied.done])
-        self._memories.patch({one.memory: one.fields for one in applied.done if isinstance(one, Patch)})
-        self._memories.move({one.memory: one.fields for one in applied.done if isinstance(one, Move)})
-        self._synapses.put([one.after for one in applied.done if isinstance(one, Edge) and one.after is not None])
-        self._synapses.drop([one.key for one in applied.done if isinstance(one, Edge) and one.after is None])
-        self.erase([one.memory for one in applied.done if isinstance(one, Erase)])
+        self._write(applied.done)
         return applied
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        """The new comes before the old goes: a crash in between leaves both."""
+        edges = [one for one in changes if isinstance(one, Edge)]
+        records = [one for one in changes if isinstance(one, RecordChange)]
+        self._memories.insert([one for one in changes if isinstance(one, Insert)])
+        self._records.put({one.key: one.after for one in records if one.after is not None})
+        self._memories.patch({one.memory: one.fields for one in changes if isinstance(one, Patch)})
+        self._memories.move({one.memory: one.fields for one in changes if isinstance(one, Move)})
+        self._synapses.put([one.after for one in edges if one.after is not None])
+        self._synapses.drop([one.key for one in edges if one.after is None])
+        self._records.drop([one.key for one in records if one.after is None])
+        self.erase([one.memory for one in changes if isinstance(one, Erase)])
 
     def erase(self, ids: Sequence[str]) -> None:
         """Remove memories for good, and all that hangs on them: what points at them goes first."""
@@ -110,7 +139,7 @@ class Changer:
             self._records.erase(ids)
             self._memories.erase(ids)
 
-    def inverse(self, entry: Entry) -> tuple[Change | None, bool]:
+    def inverse(self, entry: Entry, now: float) -> tuple[Change | None, bool]:
         """What takes one journalled change back, and whether something of it must be left as it is now."""
         if entry.before is None and entry.after is None:  # erased, or blanked since
             return None, True
@@ -118,7 +147,15 @@ class Changer:
             before, here = _edge(entry.before), self._synapses.get(entry.key)
             fits = _same(here, entry.after) and self._ends_exist(before)
             return (Edge(entry.key, here, before, entry.scope), False) if fits else (None, True)
+        if entry.op == "record":
+            stored = self._records.get([entry.key]).get(entry.key)
+            fits = _same(stored, entry.after)
+            return (RecordChange(entry.key, stored, entry.before, entry.scope), False) if fits else (None, True)
         row = self._catalogue.get(entry.key)
+        if entry.op == "insert":  # soft before hard: what a run brought goes to the bin
+            if row is None or row.state != "live" or row.version != (entry.after or {}).get("version"):
+                return None, True
+            return Move(row.id, row.seq, {"forgotten_at": now, "forgotten_reason": "undone"}, "retract"), False
         if row is None or entry.before is None or entry.after is None:
             return None, True
         same = {
@@ -134,20 +171,39 @@ class Changer:
     def _ends_exist(self, edge: Synapse | None) -> bool:
         return edge is None or (edge.a in self._catalogue and edge.b in self._catalogue)
 
-    def _fits(self, change: Change) -> bool:
+    def _fits(self, change: Change, records: Mapping[str, Payload]) -> bool:
         if isinstance(change, Edge):
             return self._synapses.get(change.key) == change.before and self._ends_exist(change.after)
+        if isinstance(change, RecordChange):
+            return _same(records.get(change.key), change.before)
+        if isinstance(change, Insert):
+            return change.row.id not in self._catalogue
         row = self._catalogue.get(change.memory)
         return row is not None and row.seq == change.seq
 
     def _entry(self, change: Change) -> tuple[str, str, str, Any, Any]:
         if isinstance(change, Edge):
             return "edge", change.key, change.scope, change.before, change.after
+        if isinstance(change, RecordChange):
+            return "record", change.key, change.scope, change.before, change.after
+        if isinstance(change, Insert):
+            return "insert", change.row.id, change.row.scope, None, {"version": change.row.version}
         row = self._memories.row(change.memory)
         if isinstance(change, Erase):
             return "erase", row.id, row.scope, None, None
         before = {name: getattr(row, name) for name in change.fields}
         return change.op if isinstance(change, Move) else "patch", row.id, row.scope, before, dict(change.fields)
+
+
+def thing_of(change: Change) -> str:
+    """What a change is about: a memory's id, or the key of an edge or a record."""
+    match change:
+        case Edge() | RecordChange():
+            return change.key
+        case Insert():
+            return change.row.id
+        case Patch() | Move() | Erase():
+            return change.memory
 
 
 def _edge(image: Any) -> Synapse | None:
@@ -173,4 +229,4 @@ def _opposite(entry: Entry) -> str:
     before = entry.before or {}
     if before.get("invalid_at") is not None:
         return "supersede"
-    return "expire" if before.get("forgotten_reason") == "expired" else "forget"
+    return OPS.get(before.get("forgotten_reason", ""), "forget")

@@ -75,6 +75,13 @@ class Lane:
         """Make a call from another thread and wait for it; never from the event loop or from the lane itself."""
         return self.submit(function, *arguments, urgent=urgent).result()
 
+    def call_in_turns(self, work: Generator[None, None, T]) -> T:
+        """Wait in another thread for the result of a generator, which works on where nothing more urgent is due."""
+        ended: list[T] = []
+        while not ended:
+            ended = self.call(_turn, work)
+        return ended[0]
+
     @property
     def waiting(self) -> int:
         """How many calls wait their turn."""

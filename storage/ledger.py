@@ -234,14 +234,14 @@ class Ledger:
         return {str(scope): int(count) for scope, count in rows}
 
     def erase_images(self, memories: Collection[str]) -> None:
-        """Blank every before-image of these memories and of edges at them: a hard `forget` leaves no copy behind.
+        """Blank every image of these memories, of edges at them and of their records: a hard `forget` leaves no copy behind.
 
         The entries stay, so that an undo of their run lists them as left. Neither file nor log keeps the bytes.
         """
         blank = _pack(None, None)
         with self.transaction():
-            edges = self._all("SELECT number, image FROM journal WHERE op = 'edge'")
-            at_them = [(blank, number) for number, image in edges if _is_at(image, memories)]
+            beside = self._all("SELECT number, op, image FROM journal WHERE op IN ('edge', 'record')")
+            at_them = [(blank, number) for number, op, image in beside if _is_of(op, image, memories)]
             self._many("UPDATE journal SET image = ? WHERE number = ?", at_them)
             self._many("UPDATE journal SET image = ? WHERE key = ?", [(blank, memory) for memory in memories])
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -344,9 +344,12 @@ def _as_entry(row: Sequence[Any]) -> Entry:
     return Entry(number, run, at, op, key, scope, bool(undone), before, after)
 
 
-def _is_at(image: bytes, memories: Collection[str]) -> bool:
-    """Whether a journalled edge has one of these memories at an end."""
-    return any(end in memories for edge in json.loads(zlib.decompress(image)) if edge is not None for end in edge[:2])
+def _is_of(op: str, image: bytes, memories: Collection[str]) -> bool:
+    """Whether a journalled edge has one of these memories at an end, or a record belongs to one."""
+    images = [one for one in json.loads(zlib.decompress(image)) if one is not None]
+    if op == "edge":
+        return any(end in memories for edge in images for end in edge[:2])
+    return any(record["owner"] in memories for record in images)
 
 
 def _pack(before: Any, after: Any) -> bytes:

@@ -131,10 +131,13 @@ class Memories:
         return found[memory]
 
     def insert(self, memories: Sequence[tuple[Memory, Vectors]]) -> None:
-        """Add live memories; they are acknowledged when this returns."""
-        self._engine.upsert(LIVE, [_point(memory, vectors, {}) for memory, vectors in memories])
-        for memory, _ in memories:
-            self._catalogue.put(memory)
+        """Add memories, each where its state belongs; they are acknowledged when this returns."""
+        for collection in (LIVE, BIN):
+            here = [(memory, vectors) for memory, vectors in memories if _home(memory) == collection]
+            if here:
+                self._engine.upsert(collection, [_point(memory, vectors, {}) for memory, vectors in here])
+            for memory, _ in here:
+                self._catalogue.put(memory)
 
     def rewrite(self, memory: Memory, vectors: Vectors) -> Memory:
         """Write an edited live memory whole, with new vectors; its `seq` rises."""

@@ -62,6 +62,7 @@ class Stores:
         try:
             self.memories.load(mend=not self.damage)
             self.synapses.load()
+            self.records.load()
         finally:
             gc.enable()
             gc.freeze()  # they last as long as the process: no later collection needs to look at them

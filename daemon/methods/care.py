@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 
 from daemon import __version__
 from daemon.parts import Parts
-from daemon.wire import Empty, Method, format_instant
+from daemon.wire import Empty, Method
+from storage.instants import format_instant
 from storage.ledger import Run
 from storage.store import Stores
 

@@ -13,9 +13,10 @@ from typing_extensions import TypedDict
 from daemon.methods.filters import read_scope
 from daemon.methods.read import retention
 from daemon.parts import Parts
-from daemon.wire import Method, Scoped, format_instant
+from daemon.wire import Method, Scoped
 from jobs.decay import NEWBORN
 from storage.catalogue import count_by
+from storage.instants import format_instant
 from storage.model import DAY, Memory, cleared
 from storage.where import Where
 

@@ -12,9 +12,10 @@ from daemon import shapes
 from daemon.methods.filters import read_scope
 from daemon.parts import Parts
 from daemon.shapes import RunShape
-from daemon.wire import Cleared, Empty, Instant, Method, Params, Share, format_instant, validated
+from daemon.wire import Cleared, Empty, Instant, Method, Params, Share, validated
 from jobs.table import JOBS, RECORDED, RUNNABLE
 from storage.errors import Invalid
+from storage.instants import format_instant
 from storage.ledger import Run
 from storage.model import EVERY_SCOPE, cleared
 from storage.store import Stores

@@ -17,8 +17,9 @@ from daemon import shapes
 from daemon.methods.filters import Filters, visible
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape, VersionShape
-from daemon.wire import EARLIEST, LATEST, Cleared, Id, Method
+from daemon.wire import Cleared, Id, Method
 from storage.errors import Conflict, Invalid
+from storage.instants import EARLIEST, LATEST
 from storage.memories import missing
 from storage.model import Memory, cleared
 

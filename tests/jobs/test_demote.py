@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
-from daemon.wire import format_instant
 from jobs import demote
 from storage.fading import Awake, Retention
+from storage.instants import format_instant
 from storage.model import DAY, HEATS, Memory
 from tests.harness import Daemon
 from tests.jobs import world

@@ -40,7 +40,7 @@ def undo(opened: Opened, run: str, by: str = "undo") -> list[str]:
     """Take a run back as the undo job does, newest change first; returns what is left as it is."""
     left = []
     for entry in opened.ledger.journal_of(run):
-        change, partly = opened.stores.changer.inverse(entry)
+        change, partly = opened.stores.changer.inverse(entry, opened.now)
         done = change is not None and opened.stores.changer.apply(by, [change], NOW + 1).done
         if partly or not done:
             left.append(entry.key)

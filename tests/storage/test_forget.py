@@ -122,7 +122,7 @@ def test_a_hard_forget_leaves_no_copy_in_any_collection_or_in_the_journal(opened
     assert [(entries[key].before, entries[key].after) for key in (memory, edge.key)] == [(None, None)] * 2
     assert entries[other].before == {"heat": "warm"}
     for key in (memory, edge.key):
-        assert opened.stores.changer.inverse(entries[key]) == (None, True)
+        assert opened.stores.changer.inverse(entries[key], opened.now) == (None, True)
     assert opened.ledger.fact(SCRUB_DUE) == opened.now
 
 

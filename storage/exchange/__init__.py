@@ -1,0 +1,1 @@
+"""Moving memories in and out: our own formats, and readers of other systems' exports."""
