@@ -82,7 +82,11 @@ class Events:
         self._news = asyncio.Event()  # set once, at the next event, and replaced by another
 
     def emit(
-        self, type: str, scope: str, ids: Sequence[str] = (), counts: Mapping[str, int] | None = None  # noqa: A002
+        self,
+        type: str,  # noqa: A002  # as on the wire
+        scope: str,
+        ids: Sequence[str] = (),
+        counts: Mapping[str, int] | None = None,
     ) -> None:
         """Tell that something happened; from any thread, and never waiting for a follower.
 
@@ -118,7 +122,7 @@ class Events:
         wanted = EVERY_SCOPE if scope in ("", EVERY_SCOPE) else clean_scope(scope)
         with self._lock:
             self._loop = asyncio.get_running_loop()
-            place = self._last if not after else self._place(after)
+            place = self._place(after) if after else self._last
         return self._tell(frozenset(types or TYPES), wanted, place)
 
     async def _tell(self, types: frozenset[str], scope: str, place: int | None) -> AsyncIterator[dict[str, Any]]:
@@ -130,7 +134,7 @@ class Events:
                 yield gap
             for event in events:
                 place = event.number
-                if event.type in types and (scope == EVERY_SCOPE or covers(scope, event.scope)):
+                if event.type in types and covers(scope, event.scope):
                     yield self._line(event)
             if place is None:
                 place = 0
