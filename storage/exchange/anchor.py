@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from storage.errors import Invalid
 from storage.exchange.chroma import metadata_of
 from storage.exchange.items import Fault, Item
-from storage.exchange.mapping import beside, identity
+from storage.exchange.mapping import beside, identity, stable_id
 from storage.exchange.record import Record, attempt, memory
 from storage.exchange.sqlite_files import Connection, Row, columns, is_sqlite, opened, read_through, rows
 from storage.model import MAX_EDGE_WEIGHT, TIERS
@@ -179,7 +179,9 @@ def _annotation(row: Row, *, known: _Known) -> Item:
     return _remark(
         record,
         known,
-        id=f"annotation_{row.get('annotation_id')}",
+        id=stable_id(
+            "annotation", str(row.get("memory_id")), str(row.get("annotation_id"))
+        ),  # its own is a mere number
         content=record.content("text"),
         author="ai",
         reply_to=None,

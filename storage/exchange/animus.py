@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,7 +139,9 @@ def _is_csv(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         header = file.readline(4096).decode("utf-8-sig", "replace")
-    return next(csv.reader([header]), [])[: len(COLUMNS)] == COLUMNS
+    with suppress(csv.Error):  # a file of another kind may end its lines as no table does
+        return next(csv.reader([header]), [])[: len(COLUMNS)] == COLUMNS
+    return False
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any] | Fault]:

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final
 
 from storage.errors import Invalid
 from storage.exchange.items import Fault
+from storage.exchange.telling import what_is_wrong
 
 #: How much of a file is looked at to recognise it: more than the longest record (bytes).
 PEEK_BYTES: Final = 4 * 1024 * 1024
@@ -36,7 +37,7 @@ def records(path: Path, lists: Sequence[str]) -> Iterator[tuple[str, Any] | Faul
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
-                yield Fault(f"line {number}", f"it is no JSON: {_what(error)}")
+                yield Fault(f"line {number}", f"it is no JSON: {what_is_wrong(error)}")
             else:
                 yield from _within(value, f"line {number}", lists)
 
@@ -112,7 +113,9 @@ def _document(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise Invalid(
-            f"{path} is cut or no JSON: {_what(error)}.", hint="export it once more, and import that", field="path"
+            f"{path} is cut or no JSON: {what_is_wrong(error)}.",
+            hint="export it once more, and import that",
+            field="path",
         ) from error
 
 
@@ -130,13 +133,3 @@ def _refuse_cut(path: Path) -> None:
         raise Invalid(
             f"{path} is cut: it ends within a record.", hint="export it once more, and import that", field="path"
         ) from error
-
-
-def _what(error: Exception) -> str:
-    """What is wrong with the JSON, without a word of it."""
-    if isinstance(error, json.JSONDecodeError):
-        line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        return f"{error.msg.partition(':')[0].lower()} at {line}column {error.colno}"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return "it is not UTF-8" if isinstance(error, UnicodeError) else "a number is too long"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
 from storage.errors import Invalid
+from storage.exchange.fields import MAX_COUNT
 from storage.exchange.items import Fault, Item
 from storage.exchange.mapping import beside, identity, instant, level, plain, scope
 from storage.model import TYPES
@@ -91,9 +92,9 @@ class Record:
         return nearest
 
     def count(self, name: str) -> int | None:
-        """A whole number from 0 on."""
+        """A whole number from 0 on that something may have been counted up to."""
         value = self._values.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_COUNT:
             return None
         self._taken.add(name)
         return value

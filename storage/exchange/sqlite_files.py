@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -92,6 +93,6 @@ def _unreadable(path: Path, error: Exception) -> Invalid:
         )
     return Invalid(
         f"{path} cannot be read as SQLite: {error}.",
-        hint=f"import another copy, or see what is left of it: sqlite3 {path.name} .recover",
+        hint=f"import another copy, or see what is left of it: sqlite3 {shlex.quote(str(path))} .recover",
         field="path",
     )

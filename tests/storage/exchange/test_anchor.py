@@ -10,6 +10,7 @@ import pytest
 
 from storage.exchange import anchor
 from storage.exchange.items import KINDS, Fault, Item
+from storage.exchange.mapping import stable_id
 from tests.storage.exchange.anchor_folder import DELETE, UPSERT, Folder
 
 MAY_4 = datetime(2026, 5, 4, 9, 30, tzinfo=UTC).timestamp()
@@ -212,7 +213,8 @@ def test_annotations_are_comments_that_nobody_has_to_read(folder):
 
     assert folder.items("comment") == [
         {
-            "id": "annotation_1", "memory": "m1", "author": "ai", "content": "she meant the sea", "reply_to": None,
+            "id": stable_id("annotation", "m1", "1"), "memory": "m1", "author": "ai", "content": "she meant the sea",
+            "reply_to": None,
             "read": True, "created_at": MAY_4,
         }
     ]  # fmt: skip

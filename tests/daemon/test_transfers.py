@@ -1,0 +1,118 @@
+"""How `dreamctl` tells a person what an export and an import did."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.output import render
+from daemon.terminal import Screen
+from daemon.transfers import NAMES
+from storage.exchange.items import KINDS
+from tests.daemon.scripted import ROOT, dreamctl
+from tests.harness import BY_HAND, Daemon, started
+
+EXPORTED = {
+    "path": "/tmp/a.jsonl", "format": "jsonl", "scope": "*", "memories": 1_204, "bytes": 2_345_678,
+    "counts": {"memory": 1_204, "version": 1, "edge": 3_000, "comment": 0},
+}  # fmt: skip
+IMPORTED = {
+    "run_id": "r1", "format": "jsonl", "dry_run": False, "imported": 2, "skipped": 1, "conflicts": [], "conflicts_total": 0,
+    "failed": [], "failed_total": 0, "counts": {"memory": 2, "fact": 1}, "kept": {"memory": 1, "edge": 2}, "unknown": {},
+    "redactions": {},
+}  # fmt: skip
+
+
+def shown(method: str, result: dict[str, Any]) -> list[str]:
+    return list(render(method, result, Screen(None, colour=False, now=0.0)))
+
+
+def test_every_kind_has_a_name_for_people():
+    assert NAMES.keys() == set(KINDS)
+
+
+def test_an_export_tells_how_much_went_where():
+    assert shown("export", EXPORTED) == [
+        "Exported 1,204 memories to /tmp/a.jsonl (2.35 MB).",
+        "with them  1 former version, 3,000 edges",
+        "scope      every scope",
+        "format     jsonl",
+    ]
+
+
+def test_a_table_is_told_to_hold_the_memories_alone():
+    told = shown(
+        "export", EXPORTED | {"format": "csv", "counts": {"memory": 1}, "memories": 1, "bytes": 999, "scope": "a/b"}
+    )
+
+    assert told[0] == "Exported 1 memory to /tmp/a.jsonl (999 bytes)."
+    assert told[1:] == [
+        "scope   a/b",
+        "format  csv",
+        "A table holds the memories alone; --format jsonl holds all that hangs on them.",
+    ]
+
+
+def test_an_import_tells_what_came_what_was_here_and_how_it_is_taken_back():
+    assert shown("import", IMPORTED) == [
+        "Imported 2 memories.",
+        "with them     1 fact",
+        "here already  1 memory, 2 edges",
+        "format        jsonl",
+        "Take it back: dreamctl undo r1",
+    ]
+
+
+def test_an_import_tells_what_did_not_come_and_why():
+    told = shown("import", IMPORTED | {
+        "conflicts": [{"id": "m1", "place": "line 3"}], "conflicts_total": 3,
+        "failed": [{"place": "line 4", "detail": "it is blank"}], "failed_total": 1,
+        "unknown": {"photo": 2}, "redactions": {"jwt": 1},
+    })  # fmt: skip
+
+    assert told[3:6] == ["kept as they are  3 memories", "no place for      photo (2)", "redacted          jwt (1)"]
+    assert told[7:10] == ["  differs here m1, line 3", "  and 2 more", "  not stored line 4: it is blank"]
+
+
+def test_a_dry_run_says_would_and_offers_no_way_back():
+    told = shown("import", IMPORTED | {"dry_run": True})
+
+    assert told[0] == "Would import 2 memories."
+    assert not [line for line in told if "undo" in line]
+    assert not [line for line in shown("import", IMPORTED | {"counts": {}, "imported": 0}) if "undo" in line]
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    with started(options=BY_HAND) as daemon:
+        daemon.remember("Ada keeps bees", id="bees")
+        yield daemon
+
+
+def test_a_path_is_made_absolute_and_the_way_there_and_back_works(daemon, tmp_path):
+    relative = os.path.relpath(tmp_path / "my bees.jsonl", ROOT)  # where `dreamctl` is started
+    there = dreamctl(daemon.config.socket, "export", relative)
+    back = dreamctl(daemon.config.socket, "import", relative, "--dry-run", "--json")
+
+    assert (there.code, back.code) == (0, 0), (there, back)
+    assert there.out.startswith("Exported 1 memory to /")
+    assert (tmp_path / "my bees.jsonl").exists()
+    assert (back.json["skipped"], back.json["dry_run"]) == (1, True)
+    again = dreamctl(daemon.config.socket, "export", relative)
+    assert again.code == 1
+    assert "exists already" in again.err
+
+
+def test_a_file_of_which_something_failed_ends_with_an_error_code(daemon, tmp_path):
+    path = Path(tmp_path, "a")
+    path.write_text(json.dumps({"content": "x", "id": "x"}) + "\noops\n")
+    done = dreamctl(daemon.config.socket, "import", str(path))
+
+    assert done.code == 1
+    assert "Imported 1 memory." in done.out
+    assert "not stored line 2: it is no JSON" in done.out
