@@ -26,7 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
         return USAGE
     from daemon.process import run
 
-    return run(config=options.config, state_dir=options.state_dir, socket=options.socket)
+    return run(
+        config=options.config, state_dir=options.state_dir, socket=options.socket, restore=options.restore_snapshot
+    )
 
 
 def misplaced(find: Callable[[str], ModuleSpec | None] = importlib.util.find_spec) -> str:
@@ -54,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--socket", metavar="PATH", help="the socket to serve (else $DREAMD_SOCKET, else in $XDG_RUNTIME_DIR/dreamd)"
+    )
+    parser.add_argument(
+        "--restore-snapshot", metavar="NAME", help="restore a snapshot and end; for a store on which no daemon starts"
     )
     version = getattr(daemon, "__version__", "of unknown version")
     parser.add_argument("--version", action="version", version=f"dreamd {version}")

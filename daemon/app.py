@@ -15,13 +15,15 @@ import structlog
 from daemon.background import Background, watch
 from daemon.clock import Clock
 from daemon.config import Config
+from daemon.embedders import near_of
+from daemon.events import Events
 from daemon.lock import StateLock
 from daemon.methods import METHODS
 from daemon.metrics import Metrics
 from daemon.notify import Notifier
-from daemon.opening import LoadEmbedder, Opened, make_state, open_stores, recall_weights
+from daemon.opening import Opened, make_state, open_stores, recall_weights
 from daemon.options import Sections
-from daemon.parts import Health, Parts
+from daemon.parts import Health, LoadEmbedder, Parts
 from daemon.retries import Retries
 from daemon.rpc import Limits, RpcServer, bind_unix
 from daemon.runner import Runner
@@ -40,15 +42,13 @@ from storage.lane import Lane
 from storage.learn import LearnBuffer
 from storage.model import Memory
 from storage.redact import Redactor
+from storage.tokens import TokenCounter, load_counter
 
 log = structlog.get_logger("daemon.app")
 
 STOP_SECONDS: Final = 5.0  # for requests in flight
 JOB_STOP_SECONDS: Final = 10.0  # for the batch of a job
 LANE_STOP_SECONDS: Final = 5.0  # for the call that a lane is making
-#: From which cosine a dream links two memories, by embedder: measured on pairs that say nearly the same.
-NEAR: Final = {"use": 0.6, "wordllama": 0.75}
-NEAR_ELSEWHERE: Final = 0.7
 ENGINE: Final = "qdrant-edge"
 
 
@@ -83,6 +83,7 @@ async def build(
 ) -> App:  # fmt: skip
     """Build and start a daemon: it answers when this returns. What was begun is taken down again if a step fails."""
     notifier = notifier or Notifier("")
+    tokens = await asyncio.to_thread(load_counter, config.context.tokenizer)
     async with AsyncExitStack() as stack:
         os.umask(0o077)
         make_state(config)
@@ -95,7 +96,7 @@ async def build(
             stack.push_async_callback(asyncio.to_thread, one.close, LANE_STOP_SECONDS)
         health = Health()
         opened = await open_stores(config, lane, embedding, embedder, health, stack, clock.now())
-        app = _assemble(config, clock, opened, lane, embedding, health, stack)
+        app = _assemble(config, clock, opened, lane, embedding, health, tokens, stack)
         tasks: list[asyncio.Task[None]] = []
         stack.push_async_callback(_end, tasks, app)
         await _serve(app, listening, limits or Limits(), stack)
@@ -125,8 +126,9 @@ def _bind(config: Config, stack: AsyncExitStack) -> sockets.socket:
 
 
 def _assemble(
-    config: Config, clock: Clock, opened: Opened, lane: Lane, embedding: Lane, health: Health, stack: AsyncExitStack
-) -> App:
+    config: Config, clock: Clock, opened: Opened, lane: Lane, embedding: Lane, health: Health, tokens: TokenCounter,
+    stack: AsyncExitStack,
+) -> App:  # fmt: skip
     """Put the parts together; nothing runs yet."""
     stores, provider = opened.stores, opened.provider
     learn, retention = LearnBuffer(), _retention(config)
@@ -141,12 +143,14 @@ def _assemble(
         default=options.default,
     )
     texts = JobTexts(gate, embedding)
-    runner = Runner(stores, lane, learn, clock, _settings(config, retention, provider), texts, metrics.observe_run)
+    events = Events(clock.now, boot=clock.new_id()[-12:])
+    settings = _settings(config, retention, provider)
+    runner = Runner(stores, lane, learn, clock, settings, texts, events, metrics.observe_run)
     scheduler = Scheduler(config.schedule, runner, stores, clock, metrics.observe_missed)
     parts = Parts(
         config=config, clock=clock, stores=stores, lane=lane, gate=gate, embedding=embedding, learn=learn, runner=runner,
-        retries=Retries(stores.ledger), retention=retention, health=health, meter=metrics, engine_name=ENGINE,
-        embedder_name=provider, started_at=clock.monotonic(), next_runs=scheduler.next_runs,
+        retries=Retries(stores.ledger), retention=retention, health=health, meter=metrics, events=events, tokens=tokens,
+        engine_name=ENGINE, load_embedder=opened.load, started_at=clock.monotonic(), next_runs=scheduler.next_runs,
     )  # fmt: skip
     service = DreamdService(parts, metrics)
     background = Background(config, stores, lane, learn, runner, clock, health, lambda: service.last_used_at)
@@ -162,6 +166,7 @@ async def _serve(app: App, listening: Sequence[sockets.socket], limits: Limits, 
         allow_uids=frozenset(config.rpc.allow_uids),
         allow_group=config.rpc.allow_group,
         limits=limits,
+        events=app.parts.events,
     )
     stack.push_async_callback(server.stop, STOP_SECONDS)
     for sock in listening:
@@ -207,6 +212,6 @@ def _retention(config: Config) -> Retention:
 def _settings(config: Config, retention: Retention, provider: str) -> Settings:
     return Settings(
         retention=retention, bin_days=config.decay.bin_days, ceiling=config.decay.ceiling, sweep_days=config.dream.sweep_days,
-        undo_days=config.night.undo_days, history_days=config.night.history_days, near=NEAR.get(provider, NEAR_ELSEWHERE),
+        undo_days=config.night.undo_days, history_days=config.night.history_days, near=near_of(provider),
         left_out=frozenset(name for name in NIGHT if getattr(config.schedule, name) == "off"),
     )  # fmt: skip

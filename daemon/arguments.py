@@ -14,10 +14,11 @@ TIMEOUT: Final = 60.0  # seconds to wait for an answer where nothing else is ask
 
 _METAVARS: Final = {
     "text": "TEXT", "number": "X", "integer": "N", "time": "TIME", "path": "PATH", "object": "KEY=VALUE", "lines": "FILE",
+    "json": "JSON",
 }  # fmt: skip
 _NOTES: Final = {
     "object": "or a JSON object; repeatable", "lines": "a file of JSON lines, - for standard input",
-    "time": "such as now, -2h, +30d or 2026-05-04T09:30:00Z",
+    "json": "what does not read as JSON is a text", "time": "such as now, -2h, +30d or 2026-05-04T09:30:00Z",
 }  # fmt: skip
 
 

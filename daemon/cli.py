@@ -80,13 +80,15 @@ def _run(tokens: list[str]) -> int:
 
 def _call(verb: Verb, params: dict[str, Any], options: Options, now: float) -> int:
     from daemon.arguments import TIMEOUT
-    from daemon.client import CallError, Client, socket_path
+    from daemon.client import CallError, Client, NotRunning, socket_path
     from daemon.output import render
 
     with Client(socket_path(os.environ, options.socket), options.timeout or TIMEOUT) as client:
         try:
             result = _result(client, verb, params, bounded=options.timeout is not None)
         except CallError as error:
+            if isinstance(error, NotRunning) and verb.name == "restore_snapshot":
+                error.hint = f"{error.hint}. Where it does not start: dreamd --restore-snapshot {params['name']}"
             return _failed(error, options)
     _print([_json(result)] if options.json else render(verb.name, result, _screen(now)))
     return FAILED if result.get("failed") or result.get("outcome") == "failed" else 0

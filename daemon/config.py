@@ -63,7 +63,9 @@ def load(
     schedule = sections.schedule.model_copy(update={"timezone": zone})
     spend = sections.spend.model_copy(update={"timezone": sections.spend.timezone or zone})
     state = state_folder(environ, state_dir)
-    values = dict(sections) | {"schedule": schedule, "spend": spend}
+    tokenizer = sections.context.tokenizer and str(_absolute(sections.context.tokenizer, environ))
+    context = sections.context.model_copy(update={"tokenizer": tokenizer})
+    values = dict(sections) | {"schedule": schedule, "spend": spend, "context": context}
     return Config(**values, state_dir=state, socket=socket_path(environ, socket, state), source=source)
 
 

@@ -25,7 +25,7 @@ from jobs.table import RECORDED, RUNNABLE
 from storage.errors import KINDS
 from storage.fading import Awake, Floats, edge_weights
 from storage.ledger import Run
-from storage.model import DAY, EDGE_KINDS, HEATS, TIERS, Memory, Synapse
+from storage.model import DAY, EDGE_KINDS, HEATS, SENSITIVITIES, TIERS, Memory, Synapse
 from storage.redact import KINDS as REDACTION_KINDS
 
 RPC_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
@@ -45,14 +45,25 @@ CHANGES_OF: Final = {
     "prune": ("pruned", "skipped"),
     "demote": ("to_hot", "to_warm", "to_cold", "to_long", "to_short", "skipped"),
     "decay": ("expired", "decayed", "deferred", "skipped"),
-    "purge": ("purged", "skipped"),
+    "purge": ("purged", "turns", "skipped"),
     "vacuum": ("vacuumed",),
     "scrub": ("scrubbed",),
     "undo": ("restored", "left"),
     "forget_where": ("forgotten", "deferred", "skipped"),
     "forget_scope": ("forgotten", "records", "skipped"),
     "merge": ("changed", "skipped"),
-    "import": ("memory", "version", "edge", "comment", "fact", "turn", "session_state", "skipped", "conflicts", "failed"),
+    "import": (
+        "memory",
+        "version",
+        "edge",
+        "comment",
+        "fact",
+        "turn",
+        "session_state",
+        "skipped",
+        "conflicts",
+        "failed",
+    ),
     "reindex": ("memories",),
 }
 
@@ -79,10 +90,11 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._declare_events(tuple(methods))
         self._declare_state()
-        build = Gauge(
+        self._engine = engine
+        self._build = Gauge(
             "dreamd_build_info", "What runs here; always 1.", ["version", "engine", "embedder"], registry=self.registry
         )
-        build.labels(__version__, engine, embedder).set(1)
+        self.note_embedder(embedder)
         self._histograms = _Histograms()
         self.registry.register(self._histograms)
         ProcessCollector(namespace="", registry=self.registry)
@@ -121,9 +133,18 @@ class Metrics:
         """Count the memories that came back."""
         self._restored.inc(memories)
 
+    def count_egress_refused(self, sensitivity: str, times: int = 1) -> None:
+        """Count what was withheld since it lies above what the caller, or a model, may see."""
+        self._egress_refused.labels(sensitivity).inc(times)
+
     def observe_hits(self, hits: int) -> None:
         """Note how many hits a recall returned."""
         self._hits.observe(hits)
+
+    def note_embedder(self, embedder: str) -> None:
+        """Note which embedder serves from now on."""
+        self._build.clear()
+        self._build.labels(__version__, self._engine, embedder).set(1)
 
     def note_write(self, now: float) -> None:
         """Note when a write was acknowledged."""
@@ -165,6 +186,7 @@ class Metrics:
         self._forgotten = counter("forgotten", "Memories that left the live ones.", "reason")
         self._restored = counter("restored", "Memories that came back.")
         self._redactions = counter("redactions", "Secrets masked at the write gate.", "kind")
+        self._egress_refused = counter("egress_refused", "What was withheld as too sensitive.", "sensitivity")
         self._hits = Histogram(
             "dreamd_recall_hits", "Hits a recall returned.", buckets=HIT_BUCKETS, registry=self.registry
         )
@@ -185,6 +207,8 @@ class Metrics:
             self._forgotten.labels(reason)
         for kind in (*REDACTION_KINDS, OWN):
             self._redactions.labels(kind)
+        for sensitivity in SENSITIVITIES:
+            self._egress_refused.labels(sensitivity)
 
     def _declare_state(self) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from daemon import __version__, embedders
 from daemon.background import note_heartbeat
 from daemon.config import Config
-from daemon.parts import NO_EMBEDDER, Health
+from daemon.parts import NO_EMBEDDER, Health, LoadEmbedder
 from daemon.scheduler import BORN
+from jobs import unfinished
+from storage import snapshots, swap
 from storage.edge import EdgeEngine
+from storage.edge_errors import RESTORE
 from storage.edge_files import allocated_bytes, copy_sparse, empty, require_room, tracker_bytes
 from storage.embed import Embedder, Fingerprint
 from storage.engine import Engine
@@ -23,18 +28,18 @@ from storage.lane import Lane
 from storage.ledger import Ledger
 from storage.memories import LIVE
 from storage.rank import Weights
+from storage.snapshots import SNAPSHOTS
 from storage.store import MARKS, Stores, collections
-
-LoadEmbedder = Callable[[str, str], Embedder]
 
 _MIB: Final = 1 << 20
 
 
 class Opened(NamedTuple):
-    """The stores, and the embedder that serves them, if any can."""
+    """The stores, the embedder that serves them, if any can, and what loads another."""
 
     stores: Stores
     embedder: Embedder | None
+    load: LoadEmbedder
 
     @property
     def provider(self) -> str:
@@ -67,6 +72,16 @@ async def open_stores(
     """
     ledger = Ledger(config.state_dir / "state.db", power_safe=config.storage.durability == "power")
     stack.callback(ledger.close)
+    swap.settle(config.state_dir, ledger)
+    snapshots.clear_scrap(config.state_dir)
+    with _beyond_dreamctl(config.state_dir):
+        return await _open_stores(config, lane, embedding, load, health, stack, now, ledger)
+
+
+async def _open_stores(
+    config: Config, lane: Lane, embedding: Lane, load: LoadEmbedder, health: Health, stack: AsyncExitStack, now: float,
+    ledger: Ledger,
+) -> Opened:  # fmt: skip
     dimension = EdgeEngine.stored_dimension(config.state_dir / "store", LIVE)
     # The embedder loads beside the store, each in its own lane: either takes about a second.
     early = embedding.submit(load, config.embedding.provider, config.embedding.model)
@@ -85,12 +100,23 @@ async def open_stores(
             embedder = await _fitting(early, stored, embedding, load)
         if stored is None and embedder.fingerprint.dimension == dimension and not stores.damage:
             stored = await lane.run(stores.settle_fingerprint, embedder.fingerprint)
-        _check_fit(embedder.fingerprint, stored, dimension)
+        embedders.check_fit(embedder.fingerprint, stored, dimension)
     except DreamdError as error:
-        health.degrade("embedder", f"{error.detail} Recall goes on by keyword; nothing can be remembered.", error.hint)
-        return Opened(stores, None)
-    _compare(config, embedder.fingerprint, health)
-    return Opened(stores, embedder)
+        embedders.miss(health, error)
+        return Opened(stores, None, load)
+    embedders.compare(config, embedder.fingerprint, health)
+    return Opened(stores, embedder, load)
+
+
+@contextmanager
+def _beyond_dreamctl(state: Path) -> Iterator[None]:
+    """Name the command that mends a store on which no daemon starts: `dreamctl` would have nobody to talk to."""
+    try:
+        yield
+    except Corrupt as error:
+        if error.hint != RESTORE:  # it is not the store that is damaged
+            raise
+        raise Corrupt(error.detail, hint=f"ls {state / SNAPSHOTS}, then: dreamd --restore-snapshot NAME") from None
 
 
 async def _fitting(
@@ -108,27 +134,6 @@ async def _fitting(
     return await embedding.run(load, stored.provider, stored.model)
 
 
-def _compare(config: Config, serving: Fingerprint, health: Health) -> None:
-    """Say so where the configuration names another embedder than the one that serves."""
-    provider, model = config.embedding.provider, config.embedding.model
-    if provider == serving.provider and model in ("", serving.model):
-        return
-    named = f"{provider} {model}".strip()
-    made = f"{serving.provider} {serving.model}"
-    detail = f"The configuration names {named}, but the store was made with {made}, which serves on."
-    health.degrade("embedder", detail, "dreamctl reindex")
-
-
-def _check_fit(fingerprint: Fingerprint, stored: Fingerprint | None, dimension: int) -> None:
-    """Raise Unavailable unless new vectors can be compared with the stored ones."""
-    if fingerprint.dimension == dimension and stored in (None, fingerprint):
-        return
-    origin = "another embedder" if stored is None else f"{stored.provider} {stored.model}"
-    raise Unavailable(
-        f"The stored vectors came from {origin}, as it was then; what loads now makes others.", hint="dreamctl reindex"
-    )
-
-
 async def _open_engine(config: Config, lane: Lane, dimension: int, ledger: Ledger, stack: AsyncExitStack) -> EdgeEngine:
     """The engine on the store, or on a copy of it where it is damaged."""
     folder, copy = config.state_dir / "store", config.state_dir / ".checked"
@@ -136,7 +141,7 @@ async def _open_engine(config: Config, lane: Lane, dimension: int, ledger: Ledge
     opening = partial(EdgeEngine.open, collections=collections(dimension), reserve_mb=config.storage.reserve_mb)
     empty(copy)  # a kill may have left it
     stack.callback(empty, copy)
-    if _is_doubtful(folder, marks):
+    if is_doubtful(folder, marks):
         engine = await lane.run(_open_checked, opening, folder, copy, marks)
     else:
         engine = await lane.run(opening, folder)
@@ -144,7 +149,7 @@ async def _open_engine(config: Config, lane: Lane, dimension: int, ledger: Ledge
     return engine
 
 
-def _is_doubtful(folder: Path, marks: Mapping[str, Any]) -> bool:
+def is_doubtful(folder: Path, marks: Mapping[str, Any]) -> bool:
     """Whether an id tracker is shorter than it was at the last flush: it was cut off, or rewritten just before a kill."""
     return any(tracker_bytes(folder / name) < tracked for name, (_, tracked) in marks.items())
 
@@ -180,7 +185,15 @@ def _stores(config: Config, engine: Engine, ledger: Ledger, now: float) -> Store
     stores = Stores(engine, ledger, weights=recall_weights(config), default_sensitivity=config.sensitivity.default)
     note_heartbeat(stores, now)
     stores.load()
+    if not stores.damage:
+        swap.erase_again(stores)
+        unfinished.settle(stores, now)
     return stores
+
+
+def made_by() -> dict[str, str]:
+    """The versions that a snapshot names as its makers."""
+    return {"dreamd": __version__, "qdrant-edge-py": installed("qdrant-edge-py")}
 
 
 def recall_weights(config: Config) -> Weights:

@@ -232,6 +232,14 @@ class Recall(Section):
     importance_weight: Weight = Field(default=0.1, description="Times importance above or below 0.5.")
 
 
+class Context(Section):
+    """What `context` and `wakeup` give an agent to read."""
+
+    tokenizer: str = Field(
+        default="", description="The tokenizer.json by which tokens are counted; empty is the one inside WordLlama."
+    )
+
+
 class Schedule(Section):
     """When jobs run. A job's line gives it runs of its own beside the night; "off" takes it out of the night too."""
 
@@ -300,6 +308,7 @@ class Sections(Section):
     decay: Decay = Decay()
     night: Night = Night()
     recall: Recall = Recall()
+    context: Context = Context()
     schedule: Schedule = Schedule()
     spend: Spend = Spend()
     metrics: Metrics = Metrics()

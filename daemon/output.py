@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from daemon import reports
+from daemon import briefings, notes, reports, transfers
 from daemon.terminal import Screen, ago, clip, fields, harmless, table, wrap
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -151,7 +151,9 @@ def _remembered(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield from anything(result, screen)
         return
     done = "Remembered" if result["created"] else "Back from the bin" if result.get("restored") else "Known already"
-    yield f"{screen.green(done)}: {result['id']}  {screen.dim(str(result['sensitivity']))}"
+    version = f"  version {result['version']}" if result["version"] > 1 else ""
+    yield f"{screen.green(done)}: {result['id']}  {screen.dim(result['sensitivity'] + version)}"
+    yield from (f"{screen.yellow('Superseded')}: {one}" for one in result.get("superseded", ()))
     if result["redactions"]:
         yield screen.yellow(f"Redacted: {cell(result['redactions'], screen)}")
 
@@ -167,13 +169,56 @@ def _remembered_many(result: Mapping[str, Any], screen: Screen) -> Iterator[str]
 def _forgotten(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     yield from (f"{screen.green('Forgotten')}: {one}" for one in result["forgotten"])
     yield from (f"{screen.yellow('Not there')}: {one}" for one in result["missing"])
-    if result["forgotten"]:
-        yield screen.dim("Unless it was --hard, take it back: dreamctl restore ID")
+    if result.get("snapshots"):
+        yield screen.yellow(f"Snapshots that may still hold it: {result['snapshots']}. See: dreamctl snapshots")
+    if result["forgotten"] and "snapshots" not in result:
+        yield screen.dim("Take it back: dreamctl restore ID")
+
+
+def _entities(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    if not result["entities"]:
+        yield "No names. Without --scope only `default` is asked; --scope '*' asks every scope."
+        return
+    rows = [
+        [one["name"], str(one["count"]), ", ".join(f"{other['name']} {other['count']}" for other in one["related"])]
+        for one in result["entities"]
+    ]
+    yield from table(screen, ["NAME", ">MEMORIES", "TOGETHER WITH"], rows)
+
+
+def _session(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """What a session became."""
+    count = f"{result['turns']} {'turn' if result['turns'] == 1 else 'turns'}"
+    if result["memory"] is None:
+        yield f"{count}."
+        return
+    yield (
+        f"{count} {screen.green('remembered')} as {result['memory']}"
+        if result["turns"]
+        else (f"No turn since it was remembered as {result['memory']}")
+    )
+
+
+def _turn(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    yield f"{screen.green('Kept:')} {result['turn']}  {result['tokens']} tokens"
+
+
+def _stated(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    former = "the former one is in the archive" if result["archived"] else "the first of its scope"
+    yield f"{screen.green('Written')} for {result['scope']}; {former}."
 
 
 RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any], Screen], Iterator[str]]]] = {
     "recall": _recalled, "recall_multi": _recalled, "list": _list, "history": _history, "fading": _fading,
-    "remember": _remembered, "remember_many": _remembered_many, "forget": _forgotten,
+    **dict.fromkeys(("remember", "remember_fact", "remember_procedure"), _remembered),
+    "remember_many": _remembered_many, "forget": _forgotten,
+    "forget_where": reports.by_rule, "forget_scope": reports.scope,
     **dict.fromkeys(("get", "update", "restore", "revert", "pin", "unpin", "set_emotion", "set_tier"), _memory),
+    **dict.fromkeys(("merge", "promote_heat", "demote_heat"), _memory),
+    "comment": notes.commented, "comments": notes.comments, "mark_comments_read": notes.marked,
+    "fact_set": notes.kept, "fact_get": notes.fact, "fact_list": notes.facts,
+    "entities": _entities, "add_turn": _turn, "end_session": _session, "write_session_state": _stated,
+    "wakeup": briefings.wakeup, "context": briefings.context, "read_session_state": briefings.state,
     "run_job": reports.run, "runs": reports.runs, "jobs": reports.jobs, "undo": reports.undone, "health": reports.health,
+    "export": transfers.exported, "import": transfers.imported,
 }  # fmt: skip

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from daemon.clock import Clock
 from daemon.config import Config
+from daemon.events import Events
 from daemon.retries import Retries
 from daemon.runner import Runner
+from storage.embed import Embedder
+from storage.errors import DreamdError, NotFound
 from storage.fading import Retention
 from storage.gate import Gate
 from storage.lane import Lane
 from storage.learn import LearnBuffer
 from storage.store import Stores
+from storage.tokens import TokenCounter
 
 NO_EMBEDDER: Final = "none"
+
+LoadEmbedder: TypeAlias = Callable[[str, str], Embedder]  # by provider and model
 
 
 @dataclass(slots=True)
@@ -46,8 +52,14 @@ class Meter(Protocol):
     def count_restored(self, memories: int) -> None:
         """Count the memories that came back."""
 
+    def count_egress_refused(self, sensitivity: str, times: int = 1) -> None:
+        """Count what was withheld since it lies above what the caller, or a model, may see."""
+
     def observe_hits(self, hits: int) -> None:
         """Note how many hits a recall returned."""
+
+    def note_embedder(self, embedder: str) -> None:
+        """Note which embedder serves from now on."""
 
     def note_write(self, now: float) -> None:
         """Note that a write was acknowledged."""
@@ -69,12 +81,25 @@ class Parts:
     retention: Retention
     health: Health
     meter: Meter
+    events: Events
+    tokens: TokenCounter
     engine_name: str
-    embedder_name: str
+    load_embedder: LoadEmbedder
     started_at: float  # monotonic
     next_runs: Callable[[], Mapping[str, float]]  # when each scheduled job runs next
+
+    @property
+    def embedder_name(self) -> str:
+        """The provider of the embedder that serves."""
+        return NO_EMBEDDER if self.gate.embedder is None else self.gate.embedder.fingerprint.provider
 
     @property
     def has_embedder(self) -> bool:
         """Whether an embedder was loaded at all."""
         return self.embedder_name != NO_EMBEDDER
+
+
+def count_withheld(parts: Parts, error: DreamdError) -> None:
+    """Count an answer that hides what is there: the caller named a thing above its clearance."""
+    if isinstance(error, NotFound) and error.withheld is not None:
+        parts.meter.count_egress_refused(error.withheld)

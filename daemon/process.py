@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from daemon import log
+from daemon import log, offline
 from daemon.app import App, build
 from daemon.clock import SystemClock
 from daemon.config import Config, environment, load
@@ -24,13 +24,21 @@ FAILED: Final = 1
 USAGE: Final = 2  # the unit does not restart on it, nor on a locked state
 
 
-def run(*, config: str | None = None, state_dir: str | None = None, socket: str | None = None) -> int:
-    """Run the daemon until SIGTERM or SIGINT; the arguments are the paths given on the command line."""
+def run(
+    *, config: str | None = None, state_dir: str | None = None, socket: str | None = None, restore: str | None = None
+) -> int:
+    """Run the daemon until SIGTERM or SIGINT; the arguments are the paths given on the command line.
+
+    With the name of a snapshot to `restore` it does that, and ends.
+    """
     environ = dict(environment())
     log.configure(sys.stderr, journal=log.reaches_journal(environ, 2), tty=sys.stderr.isatty())
     read = partial(load, environ, config=config, state_dir=state_dir, socket=socket)
     try:
-        asyncio.run(_serve(read(), environ, read))
+        if restore is None:
+            asyncio.run(_serve(read(), environ, read))
+        else:
+            sys.stdout.write(f"{offline.restore(read(), restore, SystemClock().now())}\n")
     except StateLocked as error:
         return _say(error, error.exit_code)
     except Invalid as error:

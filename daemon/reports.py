@@ -59,6 +59,28 @@ def undone(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield screen.dim(f"Take this back too: dreamctl undo {result['run_id']}")
 
 
+def by_rule(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """What a rule let go or would let go, and how to do it or to take it back."""
+    done = screen.yellow("Would forget") if result["dry_run"] else screen.green("Forgotten")
+    yield f"{done}: {len(result['ids'])}."
+    yield from (f"  {memory}" for memory in result["ids"])
+    if result["reason"]:
+        yield screen.yellow(result["reason"])
+    if result["ids"]:
+        take_back = f"Take it back: dreamctl undo {result['run_id']}"
+        yield screen.dim("Do it: the same with --no-dry-run" if result["dry_run"] else take_back)
+
+
+def scope(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """What went with a scope, and how to take it back or what may still hold it."""
+    went = f"{result['forgotten']} memories, {result['records']} facts, turns and session states"
+    yield f"{screen.green('Forgotten')} in {result['scope']} and below it: {went}."
+    if result.get("snapshots"):
+        yield screen.yellow(f"{result['snapshots']} snapshots may still hold some of it until they rotate.")
+    if "run_id" in result:
+        yield screen.dim(f"Take it back: dreamctl undo {result['run_id']}")
+
+
 def health(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """Whether the daemon is well, what to do where it is not, and what it keeps."""
     well = result["status"] == "ok"

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from multidict import MultiMapping
 
 from daemon import problem
 from daemon.admission import Peers, check_headers, request_id
@@ -21,7 +22,7 @@ from daemon.body import encode, parse_params
 from daemon.calls import UNKNOWN, Caller, Calls, ProgressLines, Service
 from daemon.connections import NDJSON, Limits, LineStream, Listener, connection_of
 from daemon.sockets import BACKLOG, BoundSocket, bind_unix
-from storage.errors import DreamdError, Invalid, NotFound, TooLarge, Unauthorized, Unavailable
+from storage.errors import DreamdError, Invalid, NotFound, TooLarge, Unauthorized, Unavailable, command
 
 __all__ = ["BoundSocket", "Caller", "EventSource", "Limits", "RpcServer", "Service", "bind_unix"]
 
@@ -179,7 +180,7 @@ class RpcServer:
         handler = routes.get(path)
         method = path.removeprefix(_PREFIX)
         if handler is None and routes is self._unix_routes and method in self._calls.names:
-            how = f"dreamctl {method} --help, or curl --unix-socket PATH http://dreamd/v1/{method} -d '{{}}'"
+            how = f"{command(method, help=True)}, or curl --unix-socket PATH http://dreamd/v1/{method} -d '{{}}'"
             raise Invalid(f"{method} is a method: it takes POST, not {verb}.", hint=how)
         if handler is None:
             raise NotFound(f"There is nothing at {path}.", hint=_LIST)
@@ -245,9 +246,8 @@ class RpcServer:
         if len(self._followers) >= self._limits.streams:
             many = f"{self._limits.streams} clients follow events already."
             raise Unavailable(many, hint="End one of them, then repeat.", retry_after_s=30.0)
-        types = frozenset(filter(None, request.query.get("types", "").split(",")))
-        after = request.headers.get("Last-Event-ID", "")
-        events = self._events.follow(types, request.query.get("scope", ""), after)
+        types, scope = _wanted_events(request.query)
+        events = self._events.follow(types, scope, request.headers.get("Last-Event-ID", ""))
         stream = LineStream(request, self._limits.write_seconds)
         await stream.open()
         if request.method == "HEAD":
@@ -286,6 +286,16 @@ class RpcServer:
         if not is_ready:
             raise Unavailable(f"The daemon is not ready: {reason}.", hint="dreamctl doctor")
         return _json(encode({"status": "ready"}))
+
+
+def _wanted_events(query: MultiMapping[str]) -> tuple[frozenset[str], str]:
+    """The types and the scope that a query names. Raises Invalid for a name it does not know."""
+    for name in query:
+        if name not in ("types", "scope"):
+            hint = "It takes types=TYPE,TYPE and scope=SCOPE; the id to go on from is sent as Last-Event-ID."
+            raise Invalid(f"Unknown param {name[:100]!r}.", hint=hint, field=name[:100])
+    types = ",".join(query.getall("types", [])).split(",")
+    return frozenset(word.strip() for word in types) - {""}, query.get("scope", "")
 
 
 def _json(body: bytes) -> web.Response:

@@ -9,26 +9,31 @@ from __future__ import annotations
 import asyncio
 import threading
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from daemon.clock import Clock
+from daemon.events import Events
+from daemon.logbook import Logbook
 from jobs import undo
 from jobs.context import Context, Report, Settings, Texts
 from jobs.table import JOBS, NIGHT, Job
-from storage.changes import Applied, Change
-from storage.errors import Conflict, Corrupt, DreamdError, Unavailable
-from storage.lane import Lane
+from storage.changes import Change
+from storage.errors import Conflict, Corrupt, DreamdError, Unavailable, command
+from storage.lane import Lane, Stopping
 from storage.learn import LearnBuffer
 from storage.ledger import Run
 from storage.model import DAY, EVERY_SCOPE
 from storage.store import Stores
+
+T = TypeVar("T")
 
 log = structlog.get_logger("daemon.runner")
 
@@ -72,6 +77,7 @@ class Runner:
         clock: Clock,
         settings: Settings,
         texts: Texts,
+        events: Events,
         on_end: Callable[[Run], None],
     ) -> None:
         self._stores = stores
@@ -80,6 +86,7 @@ class Runner:
         self._clock = clock
         self._settings = settings
         self._texts = texts
+        self._book = Logbook(stores, events)
         self._on_end = on_end
         self._slot = asyncio.Lock()
         self._flights: dict[str, Flight] = {}
@@ -98,6 +105,19 @@ class Runner:
     def paused(self) -> bool:
         """Whether scheduled runs are held back; runs by hand are not."""
         return self._paused
+
+    def use(self, **changed: Any) -> None:
+        """Change some of the settings, for the runs that begin from now on."""
+        self._settings = replace(self._settings, **changed)
+
+    @asynccontextmanager
+    async def undisturbed(self) -> AsyncIterator[None]:
+        """Let no run begin until this ends. Raises Conflict where one is under way or waits its turn."""
+        if self._flights or self._slot.locked():
+            name = self.running or next(iter(self._flights), "another exchange of the store")
+            raise Conflict(f"{name} is under way.", hint="dreamctl jobs, then try again when nothing runs")
+        async with self._slot:
+            yield
 
     def pause(self, *, paused: bool) -> None:
         """Hold scheduled runs back, or let them go again; it survives restarts."""
@@ -133,17 +153,16 @@ class Runner:
         flight = self._prepare(job.name, "manual", listener, dry_run=dry_run)
         return await asyncio.shield(self._launch(flight, partial(self._alone, job, flight, scope, parameters or {})))
 
-    async def act(self, name: str, plan: Callable[[float], Sequence[Change]]) -> tuple[Run, Applied]:
-        """Record a run of one batch, planned and applied in a single lane call: at once, whatever job is under way.
-
-        What `plan` raises is raised, and nothing is recorded; a plan of nothing is not recorded either.
-        """
+    async def act(
+        self, name: str, plan: Callable[[float], Sequence[Change]], answer: Callable[[], T]
+    ) -> tuple[Run, T]:  # fmt: skip
+        """Make a run of one batch in a single lane call, as the logbook does: at once, whatever job is under way."""
         self._stores.check_writable()
         run = self._record(name, "manual", self._clock.now())
-        run, applied = await self._lane.run(self._act, run, plan)
-        if applied.done:
+        run, answered = await self._lane.run(self._book.act, run, plan, answer)
+        if run.outcome == "changed":
             self._on_end(run)
-        return run, applied
+        return run, answered
 
     async def undo(self, run_id: str) -> tuple[Run, list[str], list[str]]:
         """Take a run back; the answer is the undoing run, what came back and what was left."""
@@ -163,7 +182,7 @@ class Runner:
 
         run = await asyncio.shield(self._launch(flight, begin))
         if run.outcome not in ("changed", "unchanged"):
-            raise Unavailable(f"The undo of {run_id!r} did not finish ({run.reason}).", hint=f"dreamctl undo {run_id}")
+            raise Unavailable(f"The undo of {run_id!r} did not finish ({run.reason}).", hint=command("undo", run_id))
         return run, list(undone.restored), list(undone.left)
 
     async def stop(self, seconds: float) -> None:
@@ -236,7 +255,7 @@ class Runner:
         """Every step in order; a bug in one does not keep the next from running, a store that is away ends the night."""
         began = self._clock.monotonic()
         flight.run = night = _timed(flight.run, self._clock.now())
-        await self._lane.run(self._stores.ledger.start_run, night)
+        await self._lane.run(self._book.begin, night)
         steps: list[Run] = []
         changed: dict[str, int] = {}
         latest = night.started_at
@@ -265,7 +284,7 @@ class Runner:
     ) -> tuple[Run, int]:
         """One recorded run of one job, and how much it changed."""
         began = self._clock.monotonic()
-        await self._lane.run(self._stores.ledger.start_run, run)
+        await self._lane.run(self._book.begin, run)
         ctx = Context(
             stores=self._stores, lane=self._lane, settings=self._settings, run_id=run.id,
             now=run.started_at if flight.at is None else flight.at,
@@ -291,6 +310,8 @@ class Runner:
         """The job itself, in the jobs' thread; what it raises becomes an outcome."""
         try:
             report = await asyncio.get_running_loop().run_in_executor(self._thread, job.run, ctx)
+        except Stopping:  # the daemon's lanes take no more of it
+            return Report({}), "cancelled", STOPPING
         except DreamdError as error:
             log.warning("job.failed", kind=error.kind, detail=error.detail)
             return Report({}), "failed", error.kind
@@ -307,33 +328,11 @@ class Runner:
             counts=report.counts,
             examples=list(report.examples),
         )
-        await self._lane.run(self._end_run, done)
+        await self._lane.run(self._book.end, done)
         self._on_end(done)
         return done
 
     # -- in the lane
-
-    def _act(self, run: Run, plan: Callable[[float], Sequence[Change]]) -> tuple[Run, Applied]:
-        ledger = self._stores.ledger
-        changes = plan(run.started_at)
-        if not changes:
-            return run._replace(ended_at=run.started_at, outcome="unchanged"), Applied()
-        ledger.start_run(run)
-        try:
-            applied = self._stores.changer.apply(run.id, changes, run.started_at)
-        except DreamdError as error:
-            self._end_run(run._replace(ended_at=run.started_at, outcome="failed", reason=error.kind))
-            raise
-        counts = {"changed": len(applied.done), "skipped": len(applied.skipped)}
-        done = run._replace(ended_at=run.started_at, outcome="changed" if applied.done else "unchanged", counts=counts)
-        self._end_run(done)
-        return done, applied
-
-    def _end_run(self, run: Run) -> None:
-        self._stores.ledger.end_run(
-            run.id, run.ended_at or run.started_at, run.outcome or "failed", reason=run.reason, counts=run.counts,
-            examples=run.examples,
-        )  # fmt: skip
 
     def _undoable(self, run_id: str) -> list[str]:
         oldest = self._clock.now() - self._settings.undo_days * DAY

@@ -11,12 +11,15 @@ from typing import Any, Final
 from daemon import shapes
 from daemon.methods import METHODS
 from daemon.metrics import Metrics
-from daemon.parts import Parts
+from daemon.parts import Parts, count_withheld
 from daemon.rpc import Caller
 from daemon.wire import Method, find, openapi, validated
+from storage.errors import NotFound
 
 #: Asking how the daemon is does not keep it from being idle.
 INSPECTING: Final = ("night", "care")
+#: What a method may tell beside a memory; none of it is text that somebody remembered.
+BESIDE: Final = ("run_id", "changed", "note")
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -34,13 +37,23 @@ class DreamdService:
         self, method: str, params: dict[str, Any], caller: Caller, progress: Progress | None = None
     ) -> dict[str, Any]:
         """The method's result. Raises DreamdError."""
+        try:
+            return await self._call(method, params, caller, progress)
+        except NotFound as error:
+            count_withheld(self._parts, error)
+            raise
+
+    async def _call(
+        self, method: str, params: dict[str, Any], caller: Caller, progress: Progress | None
+    ) -> dict[str, Any]:
         entry = find(METHODS, method)
         if entry.group not in INSPECTING:
             self.last_used_at = self._parts.clock.monotonic()
         checked = validated(method, entry.params, params)
         if not entry.writes:
             return await self._handle(entry, checked, progress)
-        self._parts.stores.check_writable()
+        if not entry.mends:
+            self._parts.stores.check_writable()
         request = getattr(checked, "request_id", None) or caller.request_id
         if not request:
             return await self._write(entry, checked, progress)
@@ -107,15 +120,17 @@ class DreamdService:
 
 
 def _wrote(entry: Method, result: Mapping[str, Any]) -> bool:
-    """Whether memories were written: a batch may have failed in every item."""
+    """Whether memories were written: a batch may have failed in every item, and a dry run writes none."""
+    if result.get("dry_run"):
+        return False
     return entry.group not in INSPECTING and ("failed" not in result or result["failed"] < len(result["results"]))
 
 
 def _without_text(result: dict[str, Any]) -> dict[str, Any]:
-    """What the ledger keeps of an answer: of a memory its id, of an edge all but its label, of others all."""
+    """What the ledger keeps of an answer: of a memory its id and what is told beside it, of an edge all but its label."""
     if "content" in result:
-        return {"memory": result["id"]}
-    if "label" in result:
+        return {"memory": result["id"], "beside": {name: result[name] for name in BESIDE if name in result}}
+    if {"a", "b", "label"} <= result.keys():
         return {"edge": {name: value for name, value in result.items() if name != "label"}}
     return result
 
@@ -123,9 +138,9 @@ def _without_text(result: dict[str, Any]) -> dict[str, Any]:
 def _repeated(parts: Parts, kept: dict[str, Any], clearance: str) -> dict[str, Any]:
     """A kept answer, with the text that was not kept with it as it is now. Called in the lane."""
     stores = parts.stores
-    if "memory" in kept:
+    if "beside" in kept:  # not an answer that names a memory of its own
         row = stores.memories.visible(kept["memory"], clearance)
-        return dict(shapes.memory(stores.memories.read_one(row.id)))
+        return {**shapes.memory(stores.memories.read_one(row.id)), **kept["beside"]}
     if "edge" in kept:
         a, b = (stores.memories.visible(kept["edge"][end], clearance).id for end in ("a", "b"))
         edge = stores.synapses.between(a, b)

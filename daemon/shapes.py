@@ -13,20 +13,17 @@ from storage.model import Memory, Version
 from storage.recall import Hit
 
 
-class MemoryShape(TypedDict):
-    """A memory; `context` only where one memory was asked for by its id."""
+class BriefShape(TypedDict):
+    """A memory without that which may be of any length beside its text."""
 
     id: str
     content: str
-    context: NotRequired[str]
     author: str
     scope: str
     session: str
     type: str
     subtype: str
     tags: list[str]
-    entities: list[str]
-    metadata: dict[str, Any]
     tier: str
     heat: str
     pinned: bool
@@ -36,10 +33,8 @@ class MemoryShape(TypedDict):
     source: str
     provenance: str
     sensitivity: str
-    source_turns: list[str]
     redactions: dict[str, int]
     version: int
-    change_summary: str
     state: str
     created_at: str
     updated_at: str
@@ -50,8 +45,18 @@ class MemoryShape(TypedDict):
     invalid_at: str | None
     superseded_by: str | None
     forgotten_at: str | None
-    forgotten_reason: str
     content_hash: str
+
+
+class MemoryShape(BriefShape):
+    """A memory; `context` only where one memory was asked for by its id."""
+
+    context: NotRequired[str]
+    entities: list[str]
+    metadata: dict[str, Any]
+    source_turns: list[str]
+    change_summary: str
+    forgotten_reason: str
     retention: NotRequired[float]
 
 
@@ -130,6 +135,12 @@ def memory(
     if retention is not None:
         shape["retention"] = round(retention, 4)
     return shape  # type: ignore[return-value]
+
+
+def brief(one: Memory) -> BriefShape:
+    """A memory with the fields that have a bound."""
+    told = memory(one)
+    return {name: value for name, value in told.items() if name in BriefShape.__required_keys__}  # type: ignore[return-value]
 
 
 def hit(found: Hit) -> HitShape:

@@ -43,6 +43,8 @@ def _single(param: Param, word: str, inputs: Inputs) -> Any:
             return _instant(param, word, inputs.now)
         case "path":
             return str(Path(word).absolute())
+        case "json":
+            return _any(_stdin(inputs) if word == "-" else word)
         case "text" if word == "-":
             word = _stdin(inputs)
     if param.choices and word not in param.choices:
@@ -87,10 +89,7 @@ def _members(param: Param, word: str) -> dict[str, Any]:
             hint = f"""Write {param.flags[0]} KEY=VALUE or {param.flags[0]} '{{"key": 1}}'"""
             raise UsageError(f"{param.name.upper()} is not a JSON object.", hint)
         return members
-    try:
-        return {key: _json(text)}
-    except ValueError:
-        return {key: text}
+    return {key: _any(text)}
 
 
 def _objects_in(name: str, inputs: Inputs) -> list[dict[str, Any]]:
@@ -131,6 +130,14 @@ def _object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _any(text: str) -> Any:
+    """The JSON value that a word is, or the word where it is none."""
+    try:
+        return _json(text)
+    except ValueError:
+        return text
 
 
 def _json(text: str) -> Any:

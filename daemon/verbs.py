@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-Kind = Literal["text", "number", "integer", "switch", "time", "path", "object", "lines"]
+Kind = Literal["text", "number", "integer", "switch", "time", "path", "object", "lines", "json"]
 
 #: Other names of a verb, and what each stands for.
 ALIASES: Final = {"run": ("run_job",), "night": ("run_job", "night")}
@@ -112,6 +112,8 @@ def _param(name: str, schema: Mapping[str, Any], required: bool, siblings: Itera
     kind = _FORMATS.get(items.get("format", "")) or _KINDS.get(items.get("type", "object"), "text")
     if lists and kind == "object":
         kind = "lines"
+    if not schema.keys() & {"type", "anyOf", "$ref"}:
+        kind = "json"
     return Param(
         name, kind, about=schema.get("description") or items.get("description", ""), choices=tuple(items.get("enum", ())),
         default=schema.get("default"), required=required, repeats=bool(lists) and kind != "lines",

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, WithJsonSchema
 
 from daemon import __version__
-from storage.errors import KINDS, Invalid, NotFound
+from storage.errors import KINDS, Invalid, NotFound, command
 from storage.instants import parse_instant
 from storage.model import EVERY_SCOPE, MAX_ID_CHARS
 
@@ -71,7 +71,8 @@ class Empty(Params):
 class Method(NamedTuple):
     """One method; `positional` params may stand without a flag on the command line.
 
-    The handler of one that `streams` takes a third argument, which it calls with each progress, or None.
+    The handler of one that `streams` takes a third argument, which it calls with each progress, or None. One that `mends`
+    is answered while the store is damaged, too.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Method(NamedTuple):
     about: str
     positional: tuple[str, ...] = ()
     streams: bool = False
+    mends: bool = False
 
 
 Methods: TypeAlias = Mapping[str, Method]
@@ -110,7 +112,7 @@ _INSTEAD: Final = {"type": "A type of your own goes into `subtype`."}
 def _explained(method: str, model: type[Params], fault: Any, within: str) -> Invalid:
     field, *inner = fault["loc"] or ("",)
     name = f"{within}.{field}" if within else str(field)
-    hint = f"dreamctl {method} --help"
+    hint = command(method, help=True)
     if fault["type"] == "extra_forbidden":
         return Invalid(f"Unknown param {name!r}.", hint=did_you_mean(field, model.model_fields) or hint, field=name)
     place = name + "".join(f"[{step}]" for step in inner if isinstance(step, int))

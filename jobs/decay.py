@@ -51,7 +51,7 @@ def plan(
         zip((row.id for row in candidates), retention.of_rows(candidates, now, awake).tolist(), strict=True)
     )
     fading = sorted((row for row in candidates if strength[row.id] < floor), key=lambda row: (strength[row.id], row.id))
-    chosen = _within(fading, room(Counter(row.scope for row in rows), moved, ceiling))
+    chosen = within(fading, room(Counter(row.scope for row in rows), moved, ceiling))
     return Plan(
         () if only == "decayed" else tuple(_move(row, now, "expired", "expire") for row in expired),
         () if only == "expired" else tuple(_move(row, now, "decayed", FADED) for row in chosen),
@@ -82,15 +82,22 @@ def room(live: Mapping[str, int], moved: Mapping[str, int], ceiling: float) -> C
     return Counter({scope: max(int(ceiling * (there[scope] + went[scope])), LEAST) - went[scope] for scope in scopes})
 
 
-def _within(fading: Sequence[Memory], left: Counter[str]) -> list[Memory]:
-    """Those for which there is room at every level of their scope."""
+def within(going: Sequence[Memory], left: Counter[str]) -> list[Memory]:
+    """Those, in their order, for which there is room at every level of their scope."""
     chosen = []
-    for row in fading:
+    for row in going:
         levels = list(prefixes(row.scope))
         if all(left[level] > 0 for level in levels):
             left.subtract(levels)
             chosen.append(row)
     return chosen
+
+
+def waiting(deferred: int, ceiling: float) -> str | None:
+    """What a run says of those that wait for the ceiling, if there are any."""
+    if not deferred:
+        return None
+    return f"{deferred} more wait: at most max({ceiling:.0%}, {LEAST}) of a scope go in 24 hours"
 
 
 def _move(row: Memory, now: float, reason: str, op: str) -> Move:
@@ -112,10 +119,8 @@ def run(ctx: Context) -> Report:
         "remaining": planned.total - len(done) if ctx.dry_run else ctx.read(_remaining, ctx),
         "deferred": planned.deferred, "skipped": len(applied.skipped),
     }  # fmt: skip
-    waiting = (
-        f"{planned.deferred} more wait: at most max({ctx.settings.ceiling:.0%}, {LEAST}) of a scope go in 24 hours"
-    )
-    return Report(counts, _examples(done, planned), changed=len(done), reason=waiting if planned.deferred else None)
+    reason = waiting(planned.deferred, ctx.settings.ceiling)
+    return Report(counts, _examples(done, planned), changed=len(done), reason=reason)
 
 
 def _examples(done: Sequence[Move], planned: Plan) -> list[dict[str, Any]]:

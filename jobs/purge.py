@@ -1,19 +1,22 @@
 """Purge: the bin's end of life. Nothing that was forgotten is kept for ever, nothing goes without its time in the bin.
 
 Forgotten memories go `bin_days` after they were forgotten, superseded ones never before `history_days`; their edges and
-versions go with them. The ledger lets go of before-images after `undo_days` and of idempotent answers after a day.
+versions go with them. Turns of which a memory was made go 90 days after no job needed them any more. The ledger lets go
+of before-images after `undo_days` and of idempotent answers after a day.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from jobs.context import EXAMPLES, Context, Report, check_counts
+from jobs.context import BATCH, EXAMPLES, Context, Report, check_counts
 from storage.changes import Erase
 from storage.model import DAY, Memory
 from storage.store import Stores
+from storage.talk import Turn
 
+TURN_DAYS: Final = 90.0
 RUNS_DAYS: Final = 400.0  # what each night did stays readable for more than a year
 
 
@@ -21,16 +24,20 @@ class Plan(NamedTuple):
     """What goes for good."""
 
     erase: tuple[Erase, ...]
+    turns: tuple[Turn, ...]
     examined: int
 
 
-def plan(gone: Iterable[Memory], now: float, *, bin_days: float, history_days: float) -> Plan:
-    """The memories whose time in the bin is over, longest gone first."""
+def plan(
+    gone: Iterable[Memory], turns: Iterable[Turn], now: float, *, bin_days: float, history_days: float
+) -> Plan:  # fmt: skip
+    """The memories whose time in the bin is over, longest gone first, and the turns that nobody needs."""
     rows = sorted(gone, key=lambda row: (_left_at(row), row.id))
     over = [
         row for row in rows if now - _left_at(row) >= (history_days if row.state == "superseded" else bin_days) * DAY
     ]
-    return Plan(tuple(Erase(row.id, row.seq) for row in over), len(rows))
+    said = tuple(turn for turn in turns if turn.extracted_at is not None and now - turn.extracted_at >= TURN_DAYS * DAY)
+    return Plan(tuple(Erase(row.id, row.seq) for row in over), said, len(rows))
 
 
 def _left_at(row: Memory) -> float:
@@ -39,21 +46,32 @@ def _left_at(row: Memory) -> float:
 
 def run(ctx: Context) -> Report:
     """Erase what is past its time, and trim the ledger."""
-    planned = plan(
-        ctx.read(_snapshot, ctx), ctx.now, bin_days=ctx.settings.bin_days, history_days=ctx.settings.history_days
-    )
+    gone, turns = ctx.read(_snapshot, ctx)
+    planned = plan(gone, turns, ctx.now, bin_days=ctx.settings.bin_days, history_days=ctx.settings.history_days)
     applied = ctx.apply(planned.erase)
     done = [change for change in applied.done if isinstance(change, Erase)]
+    dropped = _drop(ctx, planned.turns)
     if not ctx.dry_run:
         _trim(ctx)
     waiting = planned.examined - len(done) if ctx.dry_run else ctx.read(_waiting, ctx.stores)
-    counts = {"purged": len(done), "waiting": waiting, "skipped": len(applied.skipped)}
+    counts = {"purged": len(done), "turns": dropped, "waiting": waiting, "skipped": len(applied.skipped)}
     examples = [{"id": change.memory, "reason": "its time in the bin is over"} for change in done[:EXAMPLES]]
-    return Report(counts, examples, changed=len(done))
+    return Report(counts, examples, changed=len(done) + dropped)
 
 
-def _snapshot(ctx: Context) -> list[Memory]:
-    return list(ctx.stores.catalogue.gone())
+def _snapshot(ctx: Context) -> tuple[list[Memory], list[Turn]]:
+    return list(ctx.stores.catalogue.gone()), ctx.stores.talk.every()
+
+
+def _drop(ctx: Context, turns: Sequence[Turn]) -> int:
+    """Remove turns, a batch a lane call; how many went, or would go."""
+    for start in range(0, len(turns), BATCH):
+        if ctx.dry_run:
+            break
+        if ctx.must_stop():
+            return start
+        ctx.read(ctx.stores.talk.drop, turns[start : start + BATCH])
+    return len(turns)
 
 
 def _trim(ctx: Context) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from jobs.context import Context, Report
+from storage import swap
 from storage.forget import SCRUB_DUE
 from storage.store import COLLECTIONS, Stores
 
@@ -22,6 +23,8 @@ def run(ctx: Context) -> Report:
     """Rewrite every collection without what was erased, one a lane call."""
     due = ctx.read(ctx.stores.ledger.fact, SCRUB_DUE)
     planned = plan(due)
+    if planned and not ctx.dry_run:
+        ctx.read(swap.discard, ctx.stores.folder)  # a reindex that was cut short has copies of the text
     done = 0
     for name in planned:
         if not ctx.dry_run:

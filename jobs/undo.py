@@ -1,18 +1,25 @@
 """Undo: take back what a run changed, except what was changed since. It is a run itself and can be undone.
 
 Each journalled change is compared with what is there now: where it still stands as the run left it, the before-image
-comes back; where not, it is left and listed. A night is undone by its steps in reverse. What was purged stays gone.
+comes back; where not, it is left and listed. What a run that was cut short never came to is not mentioned. A night is undone
+by its steps in reverse. What was purged stays gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from jobs.context import BATCH, EXAMPLES, Context, Report
 from storage.changes import Change
-from storage.errors import Conflict, NotFound, Refused
+from storage.errors import Conflict, NotFound, Refused, command
+from storage.inverse import inverse
 from storage.ledger import Entry, Ledger, Run
+from storage.swap import RESTORES
+
+#: How a run ends that need not have made all that it journalled.
+CUT_SHORT: Final = ("cancelled", "failed")
 
 
 @dataclass(slots=True)
@@ -45,7 +52,8 @@ def standing(ledger: Ledger, run_id: str, *, oldest: float) -> list[str]:
     """The runs to take back in order, the one that was meant last: a night's steps come before it, latest first.
 
     Where the undo of a run was itself undone, the changes stand by that second undoing, which is the one to take back.
-    What is older than `oldest` has no before-images. Raises where there is nothing to take back.
+    What is older than `oldest` has no before-images; what followed a snapshot that was restored since has no effect.
+    Raises where there is nothing to take back.
     """
     run = _found(ledger, run_id)
     if run.dry_run or run.outcome is None:
@@ -54,14 +62,24 @@ def standing(ledger: Ledger, run_id: str, *, oldest: float) -> list[str]:
     while run.undone_by is not None:
         by = _found(ledger, run.undone_by)
         if by.undone_by is None:
-            raise Conflict(f"Run {run_id!r} was undone already.", hint=f"dreamctl undo {by.id}", run_id=by.id)
+            raise Conflict(f"Run {run_id!r} was undone already.", hint=command("undo", by.id), run_id=by.id)
         run = _found(ledger, by.undone_by)
     if run.started_at < oldest:
         raise Refused(
             f"Run {run_id!r} is past the days for which before-images are kept.", hint="dreamctl list --state forgotten"
         )
-    steps = [step.id for step in ledger.steps_of(run.id) if step.undone_by is None]
+    spans = ledger.fact(RESTORES) or []
+    if _within(run, spans):
+        raise Refused(
+            f"Run {run_id!r} took place after the snapshot that was restored since: the memories know nothing of it.",
+            hint="dreamctl snapshots",
+        )
+    steps = [step.id for step in ledger.steps_of(run.id) if step.undone_by is None and not _within(step, spans)]
     return [*reversed(steps), run.id]
+
+
+def _within(run: Run, spans: Sequence[Sequence[float]]) -> bool:
+    return any(since <= run.started_at < until for since, until in spans)
 
 
 def _found(ledger: Ledger, run_id: str) -> Run:
@@ -74,25 +92,34 @@ def _found(ledger: Ledger, run_id: str) -> Run:
 def run(ctx: Context, targets: Sequence[str], undone: Undone) -> Report:
     """Take back the runs `targets`, in that order; `undone` is filled as it goes. After a stop another undo goes on."""
     for target in targets:
+        of = ctx.stores.ledger.run(target)
+        through = of is not None and of.outcome not in CUT_SHORT
         # Straight from the ledger, which has a lock of its own: unpacking a long journal is nothing to hold the lane for.
         for batch in plan(ctx.stores.ledger.journal_of(target)):
             if ctx.must_stop():
                 break
-            ctx.read(_take_back, ctx, batch, undone)
+            ctx.read(_take_back, ctx, batch, undone, through)
     counts = {"restored": len(undone.restored), "left": len(undone.left)}
     examples = [{"id": key, "reason": "changed since, or gone"} for key in list(undone.left)[:EXAMPLES]]
     return Report(counts, examples, changed=len(undone.restored))
 
 
-def _take_back(ctx: Context, entries: Sequence[Entry], undone: Undone) -> None:
-    """Invert one batch in one lane call, so that nothing can change between the look and the write."""
-    changes: dict[int, Change] = {}
+def _take_back(ctx: Context, entries: Sequence[Entry], undone: Undone, through: bool) -> None:
+    """Invert one batch in one lane call, so that nothing can change between the look and the write.
+
+    What is as it was before a run that came `through` was changed since; before another, it may never have been made.
+    """
+    changes: list[Change] = []
+    settled: list[int] = []
     for entry in entries:
-        change, partly = ctx.stores.changer.inverse(entry, ctx.now)
+        change, partly = inverse(ctx.stores, entry, ctx.now)
         if change is not None:
-            changes[entry.number] = change
+            changes.append(change)
             undone.restored[entry.key] = None
-        if change is None or partly:
+        left = partly or (change is None and through)
+        if left:
             undone.left[entry.key] = None
-    ctx.stores.changer.apply(ctx.run_id, list(changes.values()), ctx.now)
-    ctx.stores.ledger.mark_entries(list(changes), undone=True)
+        if change is not None or not left:
+            settled.append(entry.number)
+    ctx.stores.changer.apply(ctx.run_id, changes, ctx.now)
+    ctx.stores.ledger.mark_entries(settled, undone=True)

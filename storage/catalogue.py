@@ -54,6 +54,12 @@ class Catalogue:
         self._latest = 0.0
         self.gone_count = 0
 
+    def clear(self) -> None:
+        """Know of no row; the last creation instant stays, so that the order of creations does."""
+        for index in (self._rows, self._ids, self._points, self._hashes, self._scopes, self._views):
+            index.clear()
+        self.gone_count = 0
+
     def __len__(self) -> int:
         return len(self._rows) - self.gone_count
 

@@ -1,4 +1,4 @@
-"""Changes that a run makes: checked, journalled, applied in small batches, and taken back by their images.
+"""Changes that a run makes: checked, journalled, applied in small batches; `inverse` takes them back by their images.
 
 A plan holds what it saw (`seq` of a memory, the edge as it was). `apply` re-checks that in the lane at the moment of
 writing: whatever changed since is skipped and counted. The before-images are committed before the batch is written.
@@ -7,15 +7,16 @@ writing: whatever changed since is skipped and counted. The before-images are co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from storage.catalogue import Catalogue
+from storage.comments import Comments
 from storage.engine import Payload
-from storage.ledger import Entry, Ledger
+from storage.ledger import Ledger
 from storage.memories import Memories, Vectors
-from storage.model import TUPLES, Memory, Synapse
+from storage.model import Memory, Synapse
 from storage.records import Records
 from storage.synapses import Synapses
 
@@ -74,6 +75,8 @@ class Edge(NamedTuple):
 
 
 Change = Patch | Move | Erase | Edge | Insert | RecordChange
+#: Hears what a run changed, in the lane and right after it was done: the run, and each change with its scope.
+Watcher = Callable[[str, Sequence[tuple[Change, str]]], None]
 
 
 @dataclass(slots=True)
@@ -93,16 +96,23 @@ class Changer:
     """Applies changes to one store. All calls are made in the lane."""
 
     def __init__(
-        self, catalogue: Catalogue, memories: Memories, synapses: Synapses, records: Records, ledger: Ledger
-    ) -> None:
+        self, catalogue: Catalogue, memories: Memories, synapses: Synapses, records: Records, comments: Comments, ledger: Ledger
+    ) -> None:  # fmt: skip
         self._catalogue = catalogue
         self._memories = memories
         self._synapses = synapses
         self._records = records
+        self._comments = comments
         self._ledger = ledger
+        self.watcher: Watcher | None = None
 
-    def apply(self, run: str | None, changes: Sequence[Change], now: float) -> Applied:
-        """Make the changes that still fit; without a run (the learning flush) they are not journalled."""
+    def apply(
+        self, run: str | None, changes: Sequence[Change], now: float, *, taking_back: bool = False
+    ) -> Applied:  # fmt: skip
+        """Make the changes that still fit; without a run (the learning flush) they are not journalled.
+
+        `taking_back` are a run's changes by which it takes back its own: no undo of it ever makes them again.
+        """
         applied = Applied()
         touched: set[str] = set()  # of two changes to one thing the second did not see the first
         records = self._records.get([change.key for change in changes if isinstance(change, RecordChange)])
@@ -111,9 +121,15 @@ class Changer:
             fits = thing not in touched and self._fits(change, records)
             (applied.done if fits else applied.skipped).append(change)
             touched.add(thing)
-        if run is not None and applied.done:
-            self._ledger.write_journal(run, now, [self._entry(change) for change in applied.done])
+        if run is None or not applied.done:
+            self._write(applied.done)
+            return applied
+        entries = [self._entry(change) for change in applied.done]
+        self._ledger.write_journal(run, now, entries, undone=taking_back)
         self._write(applied.done)
+        if self.watcher is not None:
+            scopes = [scope for _, _, scope, _, _ in entries]
+            self.watcher(run, list(zip(applied.done, scopes, strict=True)))
         return applied
 
     def _write(self, changes: Sequence[Change]) -> None:
@@ -126,7 +142,7 @@ class Changer:
         self._memories.move({one.memory: one.fields for one in changes if isinstance(one, Move)})
         self._synapses.put([one.after for one in edges if one.after is not None])
         self._synapses.drop([one.key for one in edges if one.after is None])
-        self._records.drop([one.key for one in records if one.after is None])
+        self._drop([one.key for one in records if one.after is None])
         self.erase([one.memory for one in changes if isinstance(one, Erase)])
 
     def erase(self, ids: Sequence[str]) -> None:
@@ -135,47 +151,24 @@ class Changer:
             gone = frozenset(ids)
             left = [row.id for row in self._catalogue.gone() if row.superseded_by in gone and row.id not in gone]
             self._memories.patch({memory: {"superseded_by": None} for memory in left})
+            self._comments.release(self._comments.of(ids))
             self._synapses.drop_around(ids)
             self._records.erase(ids)
             self._memories.erase(ids)
 
-    def inverse(self, entry: Entry, now: float) -> tuple[Change | None, bool]:
-        """What takes one journalled change back, and whether something of it must be left as it is now."""
-        if entry.before is None and entry.after is None:  # erased, or blanked since
-            return None, True
-        if entry.op == "edge":
-            before, here = _edge(entry.before), self._synapses.get(entry.key)
-            fits = _same(here, entry.after) and self._ends_exist(before)
-            return (Edge(entry.key, here, before, entry.scope), False) if fits else (None, True)
-        if entry.op == "record":
-            stored = self._records.get([entry.key]).get(entry.key)
-            fits = _same(stored, entry.after)
-            return (RecordChange(entry.key, stored, entry.before, entry.scope), False) if fits else (None, True)
-        row = self._catalogue.get(entry.key)
-        if entry.op == "insert":  # soft before hard: what a run brought goes to the bin
-            if row is None or row.state != "live" or row.version != (entry.after or {}).get("version"):
-                return None, True
-            return Move(row.id, row.seq, {"forgotten_at": now, "forgotten_reason": "undone"}, "retract"), False
-        if row is None or entry.before is None or entry.after is None:
-            return None, True
-        same = {
-            name: tuple(value) if name in TUPLES else value
-            for name, value in entry.before.items()
-            if _same(getattr(row, name), entry.after[name])
-        }
-        left = len(same) < len(entry.before)
-        if entry.op == "patch":
-            return (Patch(row.id, row.seq, same) if same else None), left
-        return (None, True) if left else (Move(row.id, row.seq, same, _opposite(entry)), False)
+    def erase_taken(self, ids: Sequence[str]) -> None:
+        """Remove for good what merges took from these memories, from whoever has it now."""
+        self._drop(self._records.taken_from(ids))
 
-    def _ends_exist(self, edge: Synapse | None) -> bool:
-        return edge is None or (edge.a in self._catalogue and edge.b in self._catalogue)
+    def _drop(self, records: Sequence[str]) -> None:
+        self._comments.release(records)
+        self._records.drop(records)
 
     def _fits(self, change: Change, records: Mapping[str, Payload]) -> bool:
         if isinstance(change, Edge):
-            return self._synapses.get(change.key) == change.before and self._ends_exist(change.after)
+            return self._synapses.get(change.key) == change.before and ends_exist(self._catalogue, change.after)
         if isinstance(change, RecordChange):
-            return _same(records.get(change.key), change.before)
+            return same(records.get(change.key), change.before)
         if isinstance(change, Insert):
             return change.row.id not in self._catalogue
         row = self._catalogue.get(change.memory)
@@ -206,27 +199,18 @@ def thing_of(change: Change) -> str:
             return change.memory
 
 
-def _edge(image: Any) -> Synapse | None:
-    return None if image is None else Synapse(*image)
+def ends_exist(catalogue: Catalogue, edge: Synapse | None) -> bool:
+    """Whether an edge, if it is one, would hang in the air at neither end."""
+    return edge is None or (edge.a in catalogue and edge.b in catalogue)
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Whether two values are the same: a list is its tuple, and the engine may alter the last digit of a float."""
     match one, other:
         case float(), float():
             return math.isclose(one, other, rel_tol=1e-15)
         case dict(), dict():
-            return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+            return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
         case (list() | tuple(), list() | tuple()):
-            return len(one) == len(other) and all(map(_same, one, other))
+            return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
-
-
-def _opposite(entry: Entry) -> str:
-    """What taking a move back is called; a `restore` is taken back by what it had restored from."""
-    if entry.op != "restore":
-        return "restore"
-    before = entry.before or {}
-    if before.get("invalid_at") is not None:
-        return "supersede"
-    return OPS.get(before.get("forgotten_reason", ""), "forget")

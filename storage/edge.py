@@ -13,7 +13,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
@@ -21,10 +21,10 @@ from typing import Any, Final, ParamSpec, TypeVar
 import qdrant_edge as edge
 
 from storage import edge_files as files
+from storage import edge_filter as forms
 from storage import point_check
 from storage.edge_errors import RESTORE, translated
-from storage.edge_filter import batch_of, config_of, fields_of, filter_of, never, point_of, record_of
-from storage.engine import Collection, Condition, Payload, Point, Query, Record, Scored, Sparse
+from storage.engine import Collection, Condition, Payload, Point, Query, Record, Scored
 from storage.errors import Corrupt, DreamdError, Invalid, Unavailable
 
 P = ParamSpec("P")
@@ -67,11 +67,7 @@ class EdgeEngine:
         folder.mkdir(parents=True, exist_ok=True)
         engine = cls(folder, collections, reserve_mb * _MIB, free_bytes)
         try:
-            for name in engine._collections:
-                if not engine._path(name).exists():
-                    engine._create(name)
-                engine._found[name] = files.tracker_bytes(engine._path(name))
-                engine._load(name)
+            engine._load_all(make=True)
         except BaseException:
             with suppress(DreamdError):
                 engine.close()
@@ -90,7 +86,7 @@ class EdgeEngine:
         if not points:
             return
         self._require_room(2 * size)  # once in the log, once in the segment
-        self._update(collection, shard, lambda: edge.UpdateOperation.upsert_points([point_of(p) for p in points]))
+        self._update(collection, shard, lambda: edge.UpdateOperation.upsert_points([forms.point_of(p) for p in points]))
 
     def set_payload(self, collection: str, patches: Mapping[str, Payload]) -> None:
         """Set some payload fields of points that exist; a field set to None is removed, equal patches go together."""
@@ -105,7 +101,7 @@ class EdgeEngine:
             self._require_room(2 * size)
         for ids, patch in groups.values():
             # By filter, for by ids a missing one raises after others were changed.
-            self._update(collection, shard, partial(_patch, ids, patch))
+            self._update(collection, shard, partial(forms.patch_of, ids, patch))
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Delete points; ids that are not there do not matter."""
@@ -121,9 +117,9 @@ class EdgeEngine:
         shard = self._shard(collection)
         if not ids:
             return {}
-        payload = True if fields is None else fields_of(list(fields))
+        payload = True if fields is None else forms.fields_of(list(fields))
         found = self._run(collection, "retrieve", shard.retrieve, list(ids), payload, vectors)
-        return {record.id: record for record in map(record_of, found)}
+        return {record.id: record for record in map(forms.record_of, found)}
 
     def scroll(
         self,
@@ -135,15 +131,16 @@ class EdgeEngine:
         batch: int = 500,
     ) -> Iterator[list[Record]]:
         """Every point that meets the condition, in batches, ordered by point id; other calls may come between them."""
-        if never(condition):
+        if forms.never(condition):
             return
         offset: edge.PointId | None = None
-        payload = True if fields is None else fields_of(list(fields))
+        payload = True if fields is None else forms.fields_of(list(fields))
         while True:
             shard = self._shard(collection)
-            found, offset = self._run(collection, "scroll", _page, shard, condition, offset, batch, payload, vectors)
+            request = forms.page_of(condition, offset, batch, payload, vectors=vectors)
+            found, offset = self._run(collection, "scroll", shard.scroll, request)
             if found:
-                yield [record_of(record) for record in found]
+                yield [forms.record_of(record) for record in found]
             if offset is None:
                 return
 
@@ -153,10 +150,10 @@ class EdgeEngine:
         for query in queries:
             point_check.check_query(self._collections[collection], query.vector)
         results: list[list[Scored]] = [[] for _ in queries]
-        asked = [position for position, query in enumerate(queries) if _can_match(query)]
+        asked = [position for position, query in enumerate(queries) if forms.can_match(query)]
         if asked:
             legs = [queries[position] for position in asked]
-            answers = self._run(collection, "search", lambda: shard.query_batch(batch_of(legs)))
+            answers = self._run(collection, "search", lambda: shard.query_batch(forms.batch_of(legs)))
             for position, points in zip(asked, answers, strict=True):
                 results[position] = [Scored(str(point.id), point.score) for point in points]
         return results
@@ -229,21 +226,46 @@ class EdgeEngine:
         """Bytes of the collection's id trackers as of the last flush: only damage or a rewrite lessens them."""
         return files.tracker_bytes(self._path(collection))
 
-    def copy_to(self, target: Path) -> None:
-        """Flush, then copy every shard into the folder `target`, holes as holes; it opens like the original."""
-        self.flush()
+    def copy_to(self, target: Path, *collections: str) -> None:
+        """Flush, then copy these shards, or all, into the folder `target`, holes as holes; they open like the originals.
+
+        The copy is in the page cache when this returns; `durable.sync_tree` brings it to the disk.
+        """
+        copied = collections or tuple(self._collections)
+        for name in copied:
+            self.flush(name)
         try:
             target.mkdir(parents=True, exist_ok=True)
-            self._require_room(self.disk_bytes(), target)
-            for name in self._collections:
+            self._require_room(sum(files.allocated_bytes(self._path(name)) for name in copied), target)
+            for name in copied:
                 files.copy_sparse(self._path(name), target / name)
         except OSError as error:
             detail = f"The copy to {target} failed: {error.strerror}."
             raise Unavailable(detail, hint=f"ls -l {target}, then dreamctl snapshot") from None
 
+    def reload(self, folder: Path, collections: Sequence[Collection], moved: AbstractContextManager[None]) -> None:
+        """Let go of the files, and serve those which `moved` puts into `folder`; what was there before where that fails."""
+        former = self._folder, self._collections
+        self._require_room(path=folder.parent)
+        try:
+            with suppress(Corrupt) if not self._folder.exists() else nullcontext():  # nothing there to flush
+                self._release()
+            with moved:
+                self._folder, self._collections = folder, {one.name: one for one in collections}
+                self._load_all()
+        except BaseException:
+            with suppress(DreamdError):
+                self._release()
+            self._folder, self._collections = former
+            self._load_all()
+            raise
+
     def close(self) -> None:
         """Flush and let go of the files; a second call does nothing."""
         self._closed = True
+        self._release()
+
+    def _release(self) -> None:
         failures = []
         while self._shards:
             name, shard = self._shards.popitem()
@@ -265,6 +287,13 @@ class EdgeEngine:
             raise Unavailable(f"{self._path(name)} was not loaded again after a rewrite.", hint="restart dreamd")
         return self._shards[name]
 
+    def _load_all(self, *, make: bool = False) -> None:
+        for name in self._collections:
+            if make and not self._path(name).exists():
+                self._create(name)
+            self._found[name] = files.tracker_bytes(self._path(name))
+            self._load(name)
+
     def _create(self, name: str) -> None:
         """Make an empty shard beside its place and rename it in: a kill in between leaves no half shard to refuse."""
         self._require_room()
@@ -273,7 +302,7 @@ class EdgeEngine:
             Path(scratch, name).rename(self._path(name))
 
     def _make(self, name: str, path: Path) -> None:
-        shard = self._run(name, "create", edge.EdgeShard.create, str(path), config_of(self._collections[name]))
+        shard = self._run(name, "create", edge.EdgeShard.create, str(path), forms.config_of(self._collections[name]))
         self._index(name, shard)
         self._run(name, "close", shard.close)
 
@@ -286,7 +315,7 @@ class EdgeEngine:
         if dimension not in (None, collection.dimension):
             detail = f"{path} holds vectors of {dimension} numbers, not of {collection.dimension}."
             raise Invalid(detail, hint="dreamctl reindex", field="embedding")
-        shard = self._run(name, "load", edge.EdgeShard.load, str(path), config_of(collection))
+        shard = self._run(name, "load", edge.EdgeShard.load, str(path), forms.config_of(collection))
         self._shards[name] = shard
         self._run(name, "clear_scratch", files.clear_scratch, path)
         self._index(name, shard)
@@ -329,7 +358,7 @@ class EdgeEngine:
             for _ in range(12):  # three files of the log take seven
                 if not any(os.fstat(file.fileno()).st_nlink for file in log):
                     return
-                self._update(name, self._shard(name), partial(_patch, {_NOBODY}, filler))
+                self._update(name, self._shard(name), partial(forms.patch_of, {_NOBODY}, filler))
                 self.flush(name)
         raise self._unscrubbed(name, "the engine kept its log")
 
@@ -339,7 +368,10 @@ class EdgeEngine:
 
     def _require_room(self, size: int = 0, path: Path | None = None) -> None:
         """Raise `Unavailable` unless `size` bytes fit on the disk and leave the reserve."""
-        files.require_room(path or self._folder, self._reserve + size, self._free_bytes)
+        try:
+            files.require_room(path or self._folder, self._reserve + size, self._free_bytes)
+        except FileNotFoundError:
+            raise Corrupt(f"{self._folder} is gone; what was read of it is served on.", hint=RESTORE) from None
 
     def _update(self, name: str, shard: edge.EdgeShard, operation: Callable[[], edge.UpdateOperation]) -> None:
         self._run(name, "update", lambda: shard.update(operation()))
@@ -357,30 +389,9 @@ class EdgeEngine:
             raise translated(error, action, self._path(name)) from None
 
 
-def _patch(ids: set[str], patch: Payload) -> edge.UpdateOperation:
-    return edge.UpdateOperation.set_payload_by_filter(edge.Filter(must=[edge.HasIdCondition({*ids})]), patch)
-
-
-def _page(
-    shard: edge.EdgeShard,
-    condition: Condition | None,
-    offset: edge.PointId | None,
-    limit: int,
-    payload: edge.WithPayloadType,
-    vectors: bool,
-) -> tuple[list[edge.Record], edge.PointId | None]:
-    where = filter_of(condition)
-    return shard.scroll(edge.ScrollRequest(offset, limit, where, with_payload=payload, with_vector=vectors))
-
-
 def _dimension(path: Path) -> int | None:
     try:
         return files.dimension(path)
     except (ValueError, AttributeError, TypeError, OSError):
         detail = f"{path}/edge_config.json cannot be read. Nothing was moved or replaced."
         raise Corrupt(detail, hint=RESTORE) from None
-
-
-def _can_match(query: Query) -> bool:
-    empty = isinstance(query.vector, Sparse) and not query.vector.indices
-    return not empty and query.limit > 0 and not never(query.condition)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from storage.engine import DENSE
 from storage.errors import Unavailable
 
 _ROW: Final = 8  # bytes a row in `mutable_id_tracker.versions`, deleted rows included
 _CHUNK: Final = 1 << 20
+_PAGE: Final = 1 << 16  # of a copy: one that is all zeros becomes a hole
 _MIB: Final = 1 << 20
 
 
@@ -110,6 +112,51 @@ def copy_sparse(source: Path, target: Path) -> None:
             copy.mkdir()
         elif not path.name.startswith("tmp-"):
             _copy_file(path, copy)
+
+
+class Content(NamedTuple):
+    """What a file holds: its length, where its data end (zeros follow), and the CRC-32 of what lies before that."""
+
+    length: int
+    end: int
+    crc: int
+
+
+def contents(folder: Path) -> dict[str, Content]:
+    """What each file under `folder` holds, by its path from there; those that `copy_sparse` leaves out are left out."""
+    return {str(path.relative_to(folder)): _content(path) for path in sorted(folder.rglob("*")) if _lasts(path)}
+
+
+def copy_known(source: Path, target: Path, known: Content) -> bool:
+    """Copy one file into a new one of the known length; false where it does not hold what it is known to hold.
+
+    The zeros behind the data may be missing in the source.
+    """
+    crc = done = 0
+    with source.open("rb") as reader, target.open("xb") as writer:
+        while done < known.end and (page := reader.read(min(_PAGE, known.end - done))):
+            crc = zlib.crc32(page, crc)
+            if page != bytes(len(page)):
+                writer.seek(done)
+                writer.write(page)
+            done += len(page)
+        writer.truncate(known.length)
+    return (done, crc) == (known.end, known.crc)
+
+
+def _content(path: Path) -> Content:
+    with path.open("rb") as reader:
+        length = os.fstat(reader.fileno()).st_size
+        end = max((end for _, end in _extents(reader.fileno(), length)), default=0)
+        crc = 0
+        for offset in range(0, end, _CHUNK):
+            crc = zlib.crc32(os.pread(reader.fileno(), min(_CHUNK, end - offset), offset), crc)
+    return Content(length, end, crc)
+
+
+def _lasts(path: Path) -> bool:
+    """Whether this is a file that belongs to the store, not one that the engine is still making."""
+    return path.is_file() and not path.name.startswith("tmp-")
 
 
 def _copy_file(source: Path, target: Path) -> None:

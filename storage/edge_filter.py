@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 import qdrant_edge as edge
 
-from storage.engine import DENSE, TEXT, Collection, Condition, Point, Query, Record, Sparse
+from storage.engine import DENSE, TEXT, Collection, Condition, Payload, Point, Query, Record, Sparse
 
 _NEVER: Final = 10**9  # KB: no index below this size, and no limit to what is merged into one segment
 
@@ -39,6 +39,12 @@ def never(condition: Condition | None) -> bool:
     return condition is not None and (condition.ids == frozenset() or condition.sensitivities == ())
 
 
+def can_match(query: Query) -> bool:
+    """Whether a query can find anything; of the others the engine would make an error."""
+    empty = isinstance(query.vector, Sparse) and not query.vector.indices
+    return not empty and query.limit > 0 and not never(query.condition)
+
+
 def filter_of(condition: Condition | None) -> edge.Filter | None:
     """The filter for a condition, None where it restricts nothing: an exact scan is cheaper without one."""
     if condition is None:
@@ -61,6 +67,23 @@ def filter_of(condition: Condition | None) -> edge.Filter | None:
 def batch_of(queries: Sequence[Query]) -> edge.QueryBatchRequest:
     """One request for all legs: ids and scores alone; IDF over the corpus where one is given."""
     return edge.QueryBatchRequest([_request(query) for query in queries])
+
+
+def page_of(
+    condition: Condition | None,
+    offset: edge.PointId | None,
+    limit: int,
+    payload: edge.WithPayloadType,
+    *,
+    vectors: bool,
+) -> edge.ScrollRequest:
+    """The request for one page of the points that meet a condition."""
+    return edge.ScrollRequest(offset, limit, filter_of(condition), with_payload=payload, with_vector=vectors)
+
+
+def patch_of(ids: set[str], patch: Payload) -> edge.UpdateOperation:
+    """The setting of payload fields on those of these points that exist."""
+    return edge.UpdateOperation.set_payload_by_filter(edge.Filter(must=[edge.HasIdCondition({*ids})]), patch)
 
 
 def point_of(point: Point) -> edge.Point:

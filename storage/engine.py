@@ -7,7 +7,9 @@ made in the lane (`storage.lane`), so an engine needs no locks. Point ids are UU
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -140,6 +142,12 @@ class Engine(Protocol):
 
     def disk_bytes(self) -> int:
         """Bytes on disk, as allocated."""
+
+    def copy_to(self, target: Path, *collections: str) -> None:
+        """Flush, then copy these collections, or all, into the folder `target`, as the embedded engine opens them."""
+
+    def reload(self, folder: Path, collections: Sequence[Collection], moved: AbstractContextManager[None]) -> None:
+        """Let go of the files, and serve those which `moved` puts into `folder`; what was there before where that fails."""
 
     def close(self) -> None:
         """Flush and let go of the files."""

@@ -6,6 +6,7 @@ bug: it is logged with its traceback and answered as `internal`. "Nothing to do"
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, ClassVar
 
 
@@ -42,9 +43,16 @@ class Unauthorized(DreamdError):
 
 
 class NotFound(DreamdError):
-    """There is no such thing, or the caller's clearance does not cover it: the words are the same."""
+    """There is no such thing, or the caller's clearance does not cover it: the words are the same.
+
+    `withheld` is the sensitivity of what was not covered; it is counted, and never a part of the answer.
+    """
 
     kind, title, status = "not_found", "Not found", 404
+
+    def __init__(self, detail: str, *, hint: str, withheld: str | None = None, **extra: Any) -> None:
+        super().__init__(detail, hint=hint, **extra)
+        self.withheld = withheld
 
 
 class Conflict(DreamdError):
@@ -78,6 +86,23 @@ class Corrupt(DreamdError):
     """What is on disk is less than what was acknowledged: nothing is overwritten; restore a snapshot."""
 
     kind, title, status = "corrupt", "Store damaged", 500
+
+
+def command(verb: str, *words: str, **flags: str | bool) -> str:
+    """A command line for a hint: whatever the words and the values of the flags are, a shell gives them to `dreamctl` as such.
+
+    A flag that is true takes no value, one that is false is left out.
+    """
+    spelt: list[str] = []
+    for name, value in flags.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            spelt += [flag] * value
+        else:
+            spelt += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+    if any(word.startswith("-") for word in words):
+        return shlex.join(["dreamctl", verb, *spelt, "--", *words])
+    return shlex.join(["dreamctl", verb, *words, *spelt])
 
 
 #: Every kind that may stand on the wire; `internal` is for bugs.

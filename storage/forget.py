@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from storage.errors import Conflict, Invalid, Refused
+from storage.errors import Conflict, Invalid, Refused, command
 from storage.memories import missing
-from storage.model import Memory, cleared
+from storage.model import Memory, cleared, point_id
 from storage.store import Stores
 from storage.where import Where
 
@@ -38,7 +38,10 @@ def forget(
     hard: bool = False,
     superseded_by: str | None = None,
 ) -> Forgotten:
-    """Move memories to the bin, or with `hard` erase them with their edges, versions and before-images.
+    """Move memories to the bin, or with `hard` erase them with their edges, versions, comments and before-images.
+
+    Versions and comments that a merge took from them go as well, whoever has them now. The tags, metadata and edges that a
+    survivor has of them are its own, and stay.
 
     One missing id alone is NotFound; among several it is listed. `superseded_by` names the live memory of the same
     scope that takes their place: they keep their history and are never purged before `history_days`.
@@ -52,7 +55,7 @@ def forget(
     rows = {row.id: row for row in found if cleared(row.sensitivity, clearance)}
     unknown = [memory for memory in named if memory not in rows]
     if len(named) == len(unknown) == 1:
-        raise missing(unknown[0])
+        raise missing(unknown[0], stores.catalogue.get(unknown[0]), clearance)
     if hard:
         _erase(stores, rows.keys(), now)
         return Forgotten(list(rows), unknown)
@@ -78,7 +81,7 @@ def restore(stores: Stores, memory: str, clearance: str, now: float) -> Memory:
         if where.admits(twin):
             raise Conflict(
                 f"Memory {twin.id!r} already says what {memory!r} said.",
-                hint=f"dreamctl get {twin.id}",
+                hint=command("get", twin.id),
                 duplicate_of=twin.id,
             )
     back: dict[str, Any] = {**NOWHERE, "accessed_at": max(now, row.accessed_at or 0.0)}
@@ -98,7 +101,9 @@ def _says_more(row: Memory, superseded_by: str | None) -> bool:
 def _erase(stores: Stores, ids: Collection[str], now: float) -> None:
     if ids:
         stores.ledger.erase_images(ids)
+        stores.ledger.note_erased(map(point_id, ids), now)
         stores.ledger.set_fact(SCRUB_DUE, now)
+        stores.changer.erase_taken(list(ids))
         stores.changer.erase(list(ids))
 
 
@@ -106,9 +111,9 @@ def _check_successor(stores: Stores, successor: str, rows: Sequence[Memory], cle
     row = stores.memories.live(successor, clearance)
     for one in rows:
         if one.id == successor:
-            raise Conflict("A memory cannot supersede itself.", hint=f"dreamctl get {successor}")
+            raise Conflict("A memory cannot supersede itself.", hint=command("get", successor))
         if one.scope != row.scope:
             raise Refused(
                 f"{successor!r} and {one.id!r} lie in different scopes; no memory takes another's place across scopes.",
-                hint=f"dreamctl get {successor}",
+                hint=command("get", successor),
             )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from storage.errors import NotFound, Refused
+from storage.errors import NotFound, Refused, command
 from storage.fading import Awake, add, edge_weights
 from storage.model import Memory, Synapse
 from storage.store import Stores
@@ -34,9 +34,9 @@ def connect(stores: Stores, a: str, b: str, weight: float, label: str, now: floa
     """Join two memories by hand: min(faded old weight + weight, 10); a former label stays unless a new one is given."""
     one, other = stores.memories.live(a, clearance), stores.memories.live(b, clearance)
     if a == b:
-        raise Refused("A memory cannot be connected to itself.", hint=f"dreamctl neighbors {a}")
+        raise Refused("A memory cannot be connected to itself.", hint=command("neighbors", a))
     if one.scope != other.scope:
-        raise Refused(f"{a!r} and {b!r} lie in different scopes; no edge crosses scopes.", hint=f"dreamctl get {b}")
+        raise Refused(f"{a!r} and {b!r} lie in different scopes; no edge crosses scopes.", hint=command("get", b))
     before = stores.synapses.between(a, b)
     if before is None:
         edge = associate(a, b, "manual", float(add(0.0, weight)), now, label=label)
@@ -48,14 +48,15 @@ def connect(stores: Stores, a: str, b: str, weight: float, label: str, now: floa
     return edge
 
 
-def disconnect(stores: Stores, a: str, b: str, clearance: str) -> None:
-    """Remove the associative edge of a pair. Raises NotFound where there is none."""
+def disconnect(stores: Stores, a: str, b: str, clearance: str) -> Synapse:
+    """Remove the associative edge of a pair; it is what comes back. Raises NotFound where there is none."""
     visible(stores, a, clearance)
     visible(stores, b, clearance)
     edge = stores.synapses.between(a, b)
     if edge is None:
-        raise NotFound(f"There is no edge between {a!r} and {b!r}.", hint=f"dreamctl neighbors {a}")
+        raise NotFound(f"There is no edge between {a!r} and {b!r}.", hint=command("neighbors", a))
     stores.synapses.drop([edge.key])
+    return edge
 
 
 def neighbours(stores: Stores, memory: str, now: float, clearance: str) -> list[Neighbour]:

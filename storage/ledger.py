@@ -11,41 +11,12 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from storage.errors import Corrupt, Unavailable
-
-VERSION: Final = 1
-
-_SCHEMA: Final = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE runs (
-    id TEXT PRIMARY KEY, job TEXT NOT NULL, parent TEXT, trigger TEXT NOT NULL, dry_run INTEGER NOT NULL,
-    started_at REAL NOT NULL, ended_at REAL, seed INTEGER NOT NULL, late_by REAL, outcome TEXT, reason TEXT,
-    counts TEXT NOT NULL DEFAULT '{}', examples TEXT NOT NULL DEFAULT '[]', cost_micro_usd INTEGER NOT NULL DEFAULT 0,
-    undo_of TEXT, undone_by TEXT
-) WITHOUT ROWID;
-CREATE INDEX runs_by_start ON runs (started_at);
-CREATE INDEX runs_by_job ON runs (job, started_at);
-CREATE TABLE journal (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, at REAL NOT NULL, op TEXT NOT NULL, key TEXT NOT NULL,
-    scope TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0, image BLOB NOT NULL
-);
-CREATE INDEX journal_by_run ON journal (run);
-CREATE INDEX journal_by_op ON journal (op, at);
-CREATE INDEX journal_by_key ON journal (key);
-CREATE TABLE absences (since REAL NOT NULL, until REAL NOT NULL);
-CREATE TABLE requests (id TEXT PRIMARY KEY, method TEXT NOT NULL, params TEXT NOT NULL, answer TEXT NOT NULL, at REAL NOT NULL)
-    WITHOUT ROWID;
-CREATE TABLE spend (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL, at REAL NOT NULL, run TEXT, job TEXT NOT NULL,
-    provider TEXT NOT NULL, model TEXT NOT NULL, state TEXT NOT NULL, micro_usd INTEGER NOT NULL,
-    tokens_in INTEGER NOT NULL DEFAULT 0, tokens_out INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX spend_by_day ON spend (day);
-"""
+from storage.schema import STEPS, VERSION
 
 
 class Run(NamedTuple):
@@ -92,6 +63,7 @@ class Answer(NamedTuple):
 
 
 _RUN_COLUMNS: Final = ", ".join(Run._fields)
+_ENTRY_COLUMNS: Final = "number, run, at, op, key, scope, undone, image"
 
 
 class Ledger:
@@ -108,6 +80,11 @@ class Ledger:
             self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten with zeros
             self._migrate()
             undone.pop_all()
+
+    def copy_to(self, path: Path) -> None:
+        """Copy it whole into the new file `path`, as it is at this moment."""
+        with self._lock, self._guard(), closing(sqlite3.connect(path)) as copy:
+            self._db.backup(copy)
 
     def close(self) -> None:
         """Fold the log into the file and let go of it."""
@@ -206,19 +183,37 @@ class Ledger:
         """Note which run took this one back; None when that was itself undone."""
         self._execute("UPDATE runs SET undone_by = ? WHERE id = ?", by, run)
 
+    def forget_undos(self, since: float) -> None:
+        """Note that undos since an instant did not happen: what they took back stands again."""
+        undos = "SELECT id FROM runs WHERE job = 'undo' AND started_at >= ?"
+        with self.transaction():
+            taken_back = f"SELECT id FROM runs WHERE undone_by IN ({undos})"
+            self._execute(f"UPDATE journal SET undone = 0 WHERE run IN ({taken_back})", since)
+            self._execute(f"UPDATE runs SET undone_by = NULL WHERE undone_by IN ({undos})", since)
+
     # -- journal
 
-    def write_journal(self, run: str, at: float, entries: Iterable[tuple[str, str, str, Any, Any]]) -> None:
-        """Commit before-images, as (op, key, scope, before, after), ahead of the batch which they describe."""
-        rows = [(run, at, op, key, scope, _pack(before, after)) for op, key, scope, before, after in entries]
+    def write_journal(
+        self, run: str, at: float, entries: Iterable[tuple[str, str, str, Any, Any]], *, undone: bool = False
+    ) -> None:
+        """Commit before-images, as (op, key, scope, before, after), ahead of the batch which they describe.
+
+        `undone` ones are told, and never taken back.
+        """
+        rows = [(run, at, op, key, scope, undone, _pack(*images)) for op, key, scope, *images in entries]
         with self.transaction():
-            self._many("INSERT INTO journal (run, at, op, key, scope, image) VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._many(
+                "INSERT INTO journal (run, at, op, key, scope, undone, image) VALUES (?, ?, ?, ?, ?, ?, ?)", rows
+            )
 
     def journal_of(self, run: str) -> list[Entry]:
         """What a run changed, newest change first."""
-        rows = self._all(
-            "SELECT number, run, at, op, key, scope, undone, image FROM journal WHERE run = ? ORDER BY number DESC", run
-        )
+        rows = self._all(f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE run = ? ORDER BY number DESC", run)
+        return [_as_entry(row) for row in rows]
+
+    def journal_at(self, key: str) -> list[Entry]:
+        """What all runs changed of one thing, newest change first."""
+        rows = self._all(f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE key = ? ORDER BY number DESC", key)
         return [_as_entry(row) for row in rows]
 
     def mark_entries(self, numbers: Sequence[int], *, undone: bool) -> None:
@@ -234,7 +229,7 @@ class Ledger:
         return {str(scope): int(count) for scope, count in rows}
 
     def erase_images(self, memories: Collection[str]) -> None:
-        """Blank every image of these memories, of edges at them and of their records: a hard `forget` leaves no copy behind.
+        """Blank every image of these memories, of edges at them and of what is or was theirs: a hard `forget` leaves no copy.
 
         The entries stay, so that an undo of their run lists them as left. Neither file nor log keeps the bytes.
         """
@@ -244,6 +239,26 @@ class Ledger:
             at_them = [(blank, number) for number, op, image in beside if _is_of(op, image, memories)]
             self._many("UPDATE journal SET image = ? WHERE number = ?", at_them)
             self._many("UPDATE journal SET image = ? WHERE key = ?", [(blank, memory) for memory in memories])
+        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def erase_images_within(self, scope: str, spared: Collection[str] = ()) -> None:
+        """Blank every image of what lies, or ever lay, in a scope or below it.
+
+        `spared` are memories, and keys of records, that stay: what is about one of them, or belongs to it, is kept.
+        """
+        below = f"{scope}/"
+        with self.transaction():
+            inside = self._all(
+                "SELECT number, op, key, image FROM journal WHERE scope = ? OR substr(scope, 1, ?) = ?",
+                scope, len(below), below,
+            )  # fmt: skip
+            blank = _pack(None, None)
+            going = [
+                (blank, number)
+                for number, op, key, image in inside
+                if key not in spared and not (op in ("edge", "record") and _is_of(op, image, spared))
+            ]
+            self._many("UPDATE journal SET image = ? WHERE number = ?", going)
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def trim(self, *, images_before: float, runs_before: float, requests_before: float) -> None:
@@ -276,6 +291,29 @@ class Ledger:
             "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?)", request, method, params, json.dumps(answer), at
         )
 
+    def drop_answers(self, since: float) -> None:
+        """Let go of the answers given since an instant: what they did is undone."""
+        self._execute("DELETE FROM requests WHERE at >= ?", since)
+
+    # -- what was erased
+
+    def note_erased(self, points: Iterable[str], at: float) -> None:
+        """Note what was erased for good, by the engine's ids: an older snapshot must not bring it back."""
+        with self.transaction():
+            self._many("INSERT OR REPLACE INTO erased (point, at) VALUES (?, ?)", [(point, at) for point in points])
+
+    def last_erasure(self) -> int:
+        """The number of the last such note."""
+        return int(self._one("SELECT COALESCE(MAX(number), 0) FROM erased")[0])
+
+    def erased_since(self, since: float, number: int) -> list[str]:
+        """The engine's ids of what was erased for good since an instant, or noted after that number.
+
+        A clock may be set back, and a long run notes all at the instant when it began.
+        """
+        rows = self._all("SELECT point FROM erased WHERE at >= ? OR number > ?", since, number)
+        return [row[0] for row in rows]
+
     # -- spend
 
     def spent_micro_usd(self, day: str) -> dict[str, int]:
@@ -290,11 +328,11 @@ class Ledger:
         if version > VERSION:
             raise Corrupt(
                 f"{self.path} was written by a newer dreamd (schema {version}, this one knows {VERSION}).",
-                hint="Install that version again, or restore an older snapshot: dreamctl restore_snapshot NAME",
+                hint="Install that version again.",
             )
-        if version == 0:
+        if version < VERSION:
             with self.transaction():
-                for statement in _SCHEMA.split(";"):
+                for statement in ";".join(STEPS[version:]).split(";"):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -326,7 +364,10 @@ class Ledger:
             raise self._damaged(error) from error
 
     def _damaged(self, error: sqlite3.Error) -> Corrupt:
-        return Corrupt(f"The ledger {self.path} cannot be read: {error}.", hint="dreamctl restore_snapshot NAME")
+        return Corrupt(
+            f"The ledger {self.path} cannot be read: {error}. The memories are not in it; runs, undo and spend are.",
+            hint=f"Take one out of a backup, or begin a new one: mv {self.path} {self.path}.damaged, then start dreamd",
+        )
 
 
 def _as_run(row: Sequence[Any]) -> Run:
@@ -345,11 +386,11 @@ def _as_entry(row: Sequence[Any]) -> Entry:
 
 
 def _is_of(op: str, image: bytes, memories: Collection[str]) -> bool:
-    """Whether a journalled edge has one of these memories at an end, or a record belongs to one."""
+    """Whether a journalled edge has one of these memories at an end, or a record belongs to one or came from it."""
     images = [one for one in json.loads(zlib.decompress(image)) if one is not None]
     if op == "edge":
         return any(end in memories for edge in images for end in edge[:2])
-    return any(record["owner"] in memories for record in images)
+    return any(one in memories for record in images for one in (record["owner"], *record.get("origins", ())))
 
 
 def _pack(before: Any, after: Any) -> bytes:

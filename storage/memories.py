@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from storage.catalogue import Catalogue
+from storage.embed import Fingerprint
 from storage.engine import Engine, Payload, Point, Record, Sparse, Vector
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, NotFound, command
 from storage.model import FIELDS, TUPLES, Memory, cleared, point_id, prefixes
 
 LIVE: Final = "memories"
@@ -27,11 +28,12 @@ SHARED: Final = frozenset({
 
 
 class Vectors(NamedTuple):
-    """What recall finds a memory by: the unit row and the terms of one text (`scored_text`)."""
+    """What recall finds a memory by: the unit row and the terms of one text (`scored_text`), and whose row it is."""
 
     dense: Vector
     text: Sparse
     of: str
+    by: Fingerprint | None = None
 
 
 def to_payload(memory: Memory) -> Payload:
@@ -102,14 +104,14 @@ class Memories:
         """A row in any state, if the caller may know of it. Raises NotFound, in the same words where it may not."""
         row = self.row(memory)
         if not cleared(row.sensitivity, clearance):
-            raise missing(memory)
+            raise missing(memory, row, clearance)
         return row
 
     def live(self, memory: str, clearance: str) -> Memory:
         """The row of a live memory. Raises NotFound as `visible` does, Conflict where it lies in the bin."""
         row = self.visible(memory, clearance)
         if row.state != "live":
-            raise Conflict(f"Memory {memory!r} is {row.state}.", hint=f"dreamctl restore {memory}", state=row.state)
+            raise Conflict(f"Memory {memory!r} is {row.state}.", hint=command("restore", memory), state=row.state)
         return row
 
     def read(self, ids: Iterable[str]) -> dict[str, Memory]:
@@ -193,15 +195,16 @@ class Memories:
                 memory = replace(memory, **changes[memory.id], seq=memory.seq + 1)
                 moved.append((memory, Point(record.id, _payload(memory, record.payload), record.dense, record.text)))
             self._engine.upsert(target, [point for _, point in moved])
+            for memory, _ in moved:  # where the rest fails it lives there already, as the next start will see it
+                self._catalogue.put(memory)
             self._engine.flush(target)
             self._engine.delete(source, [point.id for _, point in moved])
-            for memory, _ in moved:
-                self._catalogue.put(memory)
 
 
-def missing(memory: str) -> NotFound:
-    """The one answer for a memory that does not exist or lies above the caller's clearance."""
-    return NotFound(f"There is no memory {memory!r}.", hint="dreamctl list")
+def missing(memory: str, row: Memory | None = None, clearance: str = "secret") -> NotFound:
+    """The one answer for a memory that does not exist or lies above the caller's clearance, as `row` does where given."""
+    withheld = None if row is None or cleared(row.sensitivity, clearance) else row.sensitivity
+    return NotFound(f"There is no memory {memory!r}.", hint="dreamctl list", withheld=withheld)
 
 
 def _payload(memory: Memory, stored: Payload) -> Payload:

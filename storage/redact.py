@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from storage import redact_labels, redact_numbers, redact_shapes
@@ -16,6 +17,9 @@ from storage.redact_shapes import Span
 
 #: Every kind that this module finds by itself.
 KINDS: Final = redact_shapes.KINDS | redact_labels.KINDS | redact_numbers.KINDS
+
+#: How every mask begins.
+MASK: Final = "[REDACTED:"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -35,14 +39,27 @@ class Redactor:
     """
 
     def __init__(self, own: Mapping[str, str] = {}) -> None:
+        self.kinds = KINDS | own.keys()
         self._own = [(name, _own_pattern(name, pattern)) for name, pattern in own.items()]
-        kinds = "|".join(map(re.escape, sorted(KINDS | own.keys(), key=len, reverse=True)))
+        kinds = "|".join(map(re.escape, sorted(self.kinds, key=len, reverse=True)))
         self._marker = re.compile(rf"\[REDACTED:(?:{kinds})\]", re.IGNORECASE)
 
     def redact(self, text: str) -> Redacted:
         """Mask every secret in a text. Where secrets overlap, one mask covers all, named by the first rule that found one."""
         masked, hits = self._mask(text)
         return Redacted(masked, hits, raised_by(hits))
+
+    def redact_parts(self, parts: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+        """Mask every secret in a text that is told in parts: what one part says of the next, as a label does, counts too."""
+        hits: Counter[str] = Counter()
+        masked = list(parts)
+        while spans := list(self._secrets("".join(masked), "")):
+            hits.update(span.kind for span in spans)
+            ends = list(accumulate(map(len, masked)))
+            masked = [
+                _masked(part, _within(spans, end - len(part), end)) for part, end in zip(masked, ends, strict=True)
+            ]
+        return masked, dict(hits)
 
     def redact_json(self, value: Any) -> tuple[Any, dict[str, int]]:
         """Mask the secrets in nested JSON: in strings and keys, in whole numbers, and in what stands beside a telling key."""
@@ -78,12 +95,8 @@ class Redactor:
         """Mask what is secret in a text, the value of `key` if it has one, until nothing is: each round leaves less to find."""
         hits: Counter[str] = Counter()
         while spans := list(self._secrets(text, key)):
-            parts, at = [], 0
-            for start, end, kind in spans:
-                parts += [text[at:start], f"[REDACTED:{kind}]"]
-                at = end
-                hits[kind] += 1
-            text = "".join(parts) + text[at:]
+            hits.update(span.kind for span in spans)
+            text = _masked(text, spans)
         return text, dict(hits)
 
     def _secrets(self, text: str, key: str) -> Iterator[Span]:
@@ -119,6 +132,22 @@ class Redactor:
 def raised_by(hits: Mapping[str, int]) -> str | None:
     """The sensitivity that a text rises to for what was masked in it; the owner's own patterns raise none."""
     return "confidential" if KINDS & hits.keys() else None
+
+
+def _masked(text: str, spans: Iterable[Span]) -> str:
+    """The text with a mask over each of the spans, which come in order and apart."""
+    parts, at = [], 0
+    for start, end, kind in spans:
+        parts += [text[at:start], f"{MASK}{kind}]"]
+        at = end
+    return "".join(parts) + text[at:]
+
+
+def _within(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
+    """What of the spans lies in a stretch, counted from its start."""
+    for span in spans:
+        if span.start < end and start < span.end:
+            yield Span(max(span.start, start) - start, min(span.end, end) - start, span.kind)
 
 
 def _own_pattern(name: str, pattern: str) -> re.Pattern[str]:

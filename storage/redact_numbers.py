@@ -41,6 +41,8 @@ _WORD: Final = re.compile(r"[A-Za-z0-9]")
 _IBAN: Final = re.compile(
     r"[0-9]{2}(?<=[A-Za-z]{2}[0-9]{2})(?<![A-Za-z0-9]....)(?=((?:[ \u00a0-]?[A-Za-z0-9]){11,30}))", re.DOTALL
 )
+#: One in 7,000 holds an IBAN with its check digits right.
+_UUID: Final = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)
 
 #: Area, group and serial as the Social Security Administration issues them; without dashes only where it is named.
 _SSN: Final = re.compile(
@@ -114,8 +116,12 @@ def _ibans(text: str) -> Iterator[Span]:
         while end < match.end(1) and seen < length:
             seen += text[end] not in " \u00a0-"
             end += 1
-        if seen == length and not _WORD.match(text, end) and _is_iban(text[start:end]):
+        if seen == length and not _WORD.match(text, end) and _is_iban(text[start:end]) and not _in_uuid(text, start):
             yield Span(start, end, "iban")
+
+
+def _in_uuid(text: str, place: int) -> bool:
+    return any(found.start() <= place < found.end() for found in _UUID.finditer(text, max(place - 36, 0), place + 36))
 
 
 def _is_iban(written: str) -> bool:

@@ -8,13 +8,15 @@ answer changed meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from storage.catalogue import NEUTRAL, Catalogue
 from storage.engine import Engine, Query, Vector
-from storage.errors import Conflict, Invalid, Refused
+from storage.entities import entities_in
+from storage.errors import Conflict, Invalid, Refused, command
 from storage.learn import accessed
 from storage.memories import LIVE, Memories, Vectors, missing
 from storage.model import (
@@ -62,11 +64,18 @@ class Write(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a write did, and to which version of which memory."""
+    """What a write did, and to which version of which memory.
+
+    Of one that was there already, `changed` are the fields that are no longer what they were; `linked` are the memories
+    that it was newly connected to by hand, `superseded` those whose place it took.
+    """
 
     memory: Memory
     created: bool
     restored: bool = False
+    changed: frozenset[str] = frozenset()
+    linked: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
 
 
 class Writer:
@@ -81,6 +90,7 @@ class Writer:
         records: Records,
         *,
         default_sensitivity: str,
+        find: Callable[[str, str], Sequence[str]] = entities_in,
     ) -> None:
         self._engine = engine
         self._catalogue = catalogue
@@ -88,6 +98,7 @@ class Writer:
         self._synapses = synapses
         self._records = records
         self._default_sensitivity = default_sensitivity
+        self._find = find
 
     def text_to_embed(self, write: Write, memory: str | None = None) -> str | None:
         """The text whose vectors this write, or this update of `memory`, will need; None where it needs none.
@@ -119,10 +130,9 @@ class Writer:
             written = self._again(known, write, now)
         else:
             text = scored_text(fields.get("author", ""), fields["content"])
-            created = self._create(write, _made_from(vectors, text), now, fields.get("id", new_id))
+            created = self._create(write, self._made_from(vectors, text), now, fields.get("id", new_id))
             written = Written(created, created=True)
-        self._connect(written.memory.id, ends, now)
-        return written
+        return written._replace(linked=self._connect(written.memory.id, ends, now))
 
     def update(
         self, memory: str, write: Write, vectors: Vectors | None, now: float, *, if_version: int | None = None
@@ -132,7 +142,7 @@ class Writer:
         if if_version is not None and if_version != row.version:
             raise Conflict(
                 f"Memory {memory!r} is at version {row.version}, not {if_version}.",
-                hint=f"dreamctl get {memory}", version=row.version,
+                hint=command("get", memory), version=row.version,
             )  # fmt: skip
         if write.fields.get("scope", row.scope) != row.scope:
             raise Invalid(
@@ -146,10 +156,16 @@ class Writer:
             return Written(former, created=False)
         edited = replace(former, **changed)
         text = scored_text(edited.author, edited.content)
-        fresh = None if text == scored_text(former.author, former.content) else _made_from(vectors, text)
-        return Written(self._edit(former, changed, fresh, now), created=False)
+        fresh = None if text == scored_text(former.author, former.content) else self._made_from(vectors, text)
+        return Written(self._edit(former, changed, fresh, now), created=False, changed=frozenset(changed))
 
     # -- deciding
+
+    def _made_from(self, vectors: Vectors | None, text: str) -> Vectors:
+        """The vectors, if they are those of this text by the embedder of the stored ones. Raises NeedsVectors."""
+        if vectors is None or vectors.of != text or vectors.by not in (None, self._records.fingerprint() or vectors.by):
+            raise NeedsVectors(text)
+        return vectors
 
     def _same(self, write: Write) -> Memory | None:
         """The memory that this content already is: a live one first, else one that was forgotten."""
@@ -170,11 +186,12 @@ class Writer:
         if wanted != row.sensitivity:
             changed["sensitivity"] = wanted
         known = self._edit(self._memories.read_one(row.id), changed, None, now)
-        return Written(known, created=False, restored=row.state != "live" or expired)
+        back = row.state != "live" or expired
+        return Written(known, created=False, restored=back, changed=frozenset(changed))
 
     def _check_reusable(self, row: Memory, write: Write) -> None:
         if not cleared(row.sensitivity, write.clearance):
-            raise missing(row.id)
+            raise missing(row.id, row, write.clearance)
         if write.fields.get("scope", DEFAULT_SCOPE) != row.scope:
             raise Conflict(f"The id {row.id!r} is taken in another scope.", hint="Choose another id, or leave it out.")
 
@@ -189,7 +206,7 @@ class Writer:
             changed["content_hash"] = _hash_of(edited)
             self._check_unique(edited, changed["content_hash"], write.clearance, now)
         if {"content", "author", "sensitivity"} & changed.keys():
-            changed["entities"] = self._entities(edited.scope, edited.author, edited.content, edited.sensitivity)
+            changed["entities"] = self.entities_of(edited.scope, edited.author, edited.content, edited.sensitivity)
         if "content" in changed:
             changed["asks"] = ends_with_question(edited.content)
             changed["redactions"] = dict(write.redactions)
@@ -201,7 +218,7 @@ class Writer:
             if twin.id != edited.id and where.admits(twin):
                 raise Conflict(
                     f"Memory {twin.id!r} already says this.",
-                    hint=f"dreamctl merge {twin.id} {edited.id}",
+                    hint=command("merge", twin.id, edited.id),
                     duplicate_of=twin.id,
                 )
 
@@ -210,7 +227,7 @@ class Writer:
     def _edit(self, former: Memory, changed: dict[str, Any], vectors: Vectors | None, now: float) -> Memory:
         versioned = [name for name in VERSIONED if name in changed]
         if versioned:
-            self._records.add_version(_version(former, now))
+            self._records.add_version(former_version(former, now))
             changed |= {"version": former.version + 1, "change_summary": f"{', '.join(versioned)} changed"}
         if "content" in changed:
             changed["updated_at"] = now
@@ -234,7 +251,7 @@ class Writer:
         memory = Memory(**fields | {
             "id": new_id, "created_at": created_at, "updated_at": created_at, "provenance": write.provenance,
             "redactions": dict(write.redactions), "content_hash": _hash(fields), "asks": ends_with_question(fields["content"]),
-            "entities": self._entities(scope, fields.get("author", ""), fields["content"], fields["sensitivity"]),
+            "entities": self.entities_of(scope, fields.get("author", ""), fields["content"], fields["sensitivity"]),
         })  # fmt: skip
         last = self._catalogue.last_in_session(scope, memory.session)
         self._memories.insert([(memory, vectors)])
@@ -261,18 +278,31 @@ class Writer:
             row = self._memories.live(end, write.clearance)
             if row.scope != write.fields.get("scope", DEFAULT_SCOPE):
                 raise Refused(
-                    f"Memory {end!r} lies in another scope; no edge crosses scopes.", hint=f"dreamctl get {end}"
+                    f"Memory {end!r} lies in another scope; no edge crosses scopes.", hint=command("get", end)
                 )
         return ends
 
-    def _connect(self, memory: str, ends: Sequence[str], now: float) -> None:
-        """Join by hand what is not joined yet; a second `remember` of the same adds nothing to an edge."""
+    def _connect(self, memory: str, ends: Sequence[str], now: float) -> tuple[str, ...]:
+        """Join by hand what is not joined yet, and say what that was; a second `remember` of the same adds nothing."""
         fresh = [end for end in ends if end != memory and self._synapses.between(memory, end) is None]
         self._synapses.put([associate(memory, end, "manual", CONNECT_WEIGHT, now) for end in fresh])
+        return tuple(fresh)
 
-    def _entities(self, scope: str, author: str, content: str, sensitivity: str) -> tuple[str, ...]:
-        """The known authors that a text names, of those that whoever may see this text may know of."""
-        return tuple(sorted(self._catalogue.names_in(scope, content, sensitivity) - {author}))
+    def entities_of(self, scope: str, author: str, content: str, sensitivity: str) -> tuple[str, ...]:
+        """Whom a text names: the known authors, of those that whoever may see this text may know of, then who is found in it.
+
+        Known authors keep their own spelling, which recall looks for. That nothing is found never fails a write.
+        """
+        names = {name.casefold(): name for name in sorted(self._catalogue.names_in(scope, content, sensitivity))}
+        try:
+            found = self._find(content, author)
+        except Exception:  # noqa: BLE001 - a heuristic on any text there is
+            found = ()
+        for name in found:
+            if name.casefold().removeprefix("@") not in names:
+                names.setdefault(name.casefold(), name)
+        names.pop(author.casefold(), None)
+        return tuple(map(sys.intern, names.values()))
 
     def _inherited_emotion(self, scope: str, dense: Vector, now: float, clearance: str) -> float:
         """P * mean of the three nearest + (1 - p) / 2; p = .05 where they agree (variance <= .02), .15 where not."""
@@ -290,7 +320,8 @@ class Writer:
         return pull * mean + (1 - pull) * NEUTRAL
 
 
-def _version(former: Memory, now: float) -> Version:
+def former_version(former: Memory, now: float) -> Version:
+    """The version record of what a memory said until now."""
     return Version(
         former.id, former.version, former.content, former.context, former.type, former.tags, former.metadata,
         former.sensitivity, former.change_summary, max(former.created_at, former.updated_at), now,
@@ -325,13 +356,6 @@ def _differ(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True)
     return bool(one != other)
-
-
-def _made_from(vectors: Vectors | None, text: str) -> Vectors:
-    """The vectors, if they are those of this text. Raises NeedsVectors."""
-    if vectors is None or vectors.of != text:
-        raise NeedsVectors(text)
-    return vectors
 
 
 def _next(a: str, b: str, now: float) -> Synapse:

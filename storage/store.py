@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from storage.catalogue import Catalogue
 from storage.changes import Changer
+from storage.comments import Comments
 from storage.embed import Fingerprint
 from storage.engine import Collection, Engine
-from storage.errors import Corrupt
+from storage.errors import Corrupt, DreamdError
+from storage.facts import Facts
 from storage.fading import Awake
 from storage.ledger import Ledger
 from storage.memories import BIN, INDEXES, LIVE, Memories
@@ -23,6 +26,7 @@ from storage.recall import Recaller
 from storage.records import RECORDS, Records
 from storage.remember import Writer
 from storage.synapses import SYNAPSES, Synapses
+from storage.talk import Talk
 
 COLLECTIONS: Final = (LIVE, BIN, SYNAPSES, RECORDS)
 MARKS: Final = "marks"
@@ -48,7 +52,10 @@ class Stores:
         self.memories = Memories(engine, self.catalogue)
         self.synapses = Synapses(engine)
         self.records = Records(engine)
-        self.changer = Changer(self.catalogue, self.memories, self.synapses, self.records, ledger)
+        self.talk = Talk(self.records)
+        self.comments = Comments(self.records, self.catalogue)
+        self.facts = Facts(self.records, default_sensitivity=default_sensitivity)
+        self.changer = Changer(self.catalogue, self.memories, self.synapses, self.records, self.comments, ledger)
         self.recaller = Recaller(engine, self.catalogue, self.memories, self.synapses, weights)
         self.writer = Writer(
             engine, self.catalogue, self.memories, self.synapses, self.records, default_sensitivity=default_sensitivity
@@ -70,6 +77,22 @@ class Stores:
             lost = [key for key, edge in self.synapses.every() if self._dangles(edge)]
             self.synapses.drop(lost)
             self.record_marks()
+
+    def reload(self) -> None:
+        """Take in what the engine holds now that another store is in its place; read-only where that cannot be read."""
+        self.catalogue.clear()
+        self.synapses.clear()
+        self.damage = self.engine.shortfall(self.ledger.fact(MARKS) or {})
+        try:
+            self.load()
+        except DreamdError as error:
+            self.damage = [error.detail]
+            raise
+
+    @property
+    def folder(self) -> Path:
+        """The state folder, in which the ledger lies."""
+        return self.ledger.path.parent
 
     def check_writable(self) -> None:
         """Refuse to write over a damaged store."""

@@ -39,6 +39,11 @@ class Synapses:
                 if record.payload.get("kind") in EDGE_KINDS:
                     self._remember(record.id, from_payload(record.payload))
 
+    def clear(self) -> None:
+        """Know of no edge."""
+        for index in (self._edges, self._around, self._ties, self._after, self._before):
+            index.clear()
+
     def __len__(self) -> int:
         return len(self._edges)
 

@@ -18,6 +18,7 @@ from storage.model import EVERY_SCOPE, MAX_CONTENT_BYTES, MAX_ID_CHARS
 MAX_TAGS: Final = 64
 MAX_TAG_CHARS: Final = 128
 MAX_SCOPE_CHARS: Final = 256
+MAX_KEY_CHARS: Final = 256
 MAX_METADATA_DEPTH: Final = 16
 MAX_METADATA_BYTES: Final = MAX_CONTENT_BYTES
 
@@ -108,6 +109,18 @@ def clean_id(memory: str) -> str:
     return memory
 
 
+def clean_key(key: str) -> str:
+    """A fact's key of 1 to 256 printable characters. Raises Invalid for any other."""
+    hint = "a key is a short name such as editor or home/wifi-name"
+    key = _normal(key, "key")
+    if is_blank(key):
+        raise Invalid("The key is blank.", hint=hint, field="key")
+    _refuse_controls(key, "key", hint)
+    if len(key) > MAX_KEY_CHARS:
+        raise Invalid(f"The key has {len(key)} characters; the limit is {MAX_KEY_CHARS}.", hint=hint, field="key")
+    return key
+
+
 def clean_metadata(value: Any) -> dict[str, Any]:
     """A JSON object with its texts and keys in NFC; null stays.
 
@@ -115,64 +128,86 @@ def clean_metadata(value: Any) -> dict[str, Any]:
     nesting deeper than 16; TooLarge over 256 KiB as JSON.
     """
     if not isinstance(value, dict):
-        raise _bad_metadata("metadata", "is no JSON object")
+        raise _bad_json("metadata", "is no JSON object")
     cleaned: dict[str, Any] = _clean_json(value, "metadata", 1)
-    size = len(json.dumps(cleaned, ensure_ascii=False, separators=(",", ":")).encode())
-    if size > MAX_METADATA_BYTES:
-        raise TooLarge(
-            f"metadata has {size} bytes as JSON; the limit is {MAX_METADATA_BYTES}.",
-            hint="keep long texts in context",
-            field="metadata",
-            size_bytes=size,
-            limit_bytes=MAX_METADATA_BYTES,
-        )
+    _check_size(cleaned, "metadata", "keep long texts in context")
     return cleaned
 
 
-def _clean_json(value: Any, path: str, depth: int) -> Any:
-    """One value, in a form of its own; `depth` counts the objects and lists around its members."""
+def clean_value(value: Any) -> Any:
+    """Any JSON value as `clean_metadata` has it, with whole numbers of any length. Raises likewise, of the field `value`."""
+    cleaned = _clean_json(value, "value", 1, wide=True)
+    _check_size(cleaned, "value", "remember long texts, and keep their ids in the value")
+    return cleaned
+
+
+def _check_size(cleaned: Any, field: str, hint: str) -> None:
+    try:
+        size = len(json.dumps(cleaned, ensure_ascii=False, separators=(",", ":")).encode())
+    except ValueError:  # the interpreter's own limit on digits
+        raise _bad_json(field, "holds a whole number of too many digits; send it as a text") from None
+    if size > MAX_METADATA_BYTES:
+        raise TooLarge(
+            f"{field} has {size} bytes as JSON; the limit is {MAX_METADATA_BYTES}.",
+            hint=hint,
+            field=field,
+            size_bytes=size,
+            limit_bytes=MAX_METADATA_BYTES,
+        )
+
+
+def _clean_json(value: Any, path: str, depth: int, *, wide: bool = False) -> Any:
+    """One value, in a form of its own; `depth` counts the objects and lists around its members.
+
+    Whole numbers are of 64 bits, unless `wide`. The field that `path` begins with is the one that an error names.
+    """
     match value:
         case None | bool():
             return value
         case str():
-            return _normal(value, path, "metadata")
+            return _normal(value, path, _field_of(path))
         case int():
-            if not _LEAST <= value <= _MOST:
-                raise _bad_metadata(path, "is a whole number beyond 64 bits; send it as a text")
+            if not wide and not _LEAST <= value <= _MOST:
+                raise _bad_json(path, "is a whole number beyond 64 bits; send it as a text")
             return value
         case float():
             if not math.isfinite(value):
-                raise _bad_metadata(path, "is not a finite number")
+                raise _bad_json(path, "is not a finite number")
             return value
         case list() | dict() if depth > MAX_METADATA_DEPTH:
-            raise _bad_metadata(path, f"is nested deeper than {MAX_METADATA_DEPTH}")
+            raise _bad_json(path, f"is nested deeper than {MAX_METADATA_DEPTH}")
         case list():
-            return [_clean_json(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
+            return [_clean_json(item, f"{path}[{place}]", depth + 1, wide=wide) for place, item in enumerate(value)]
         case dict():
-            return _clean_object(value, path, depth)
-    raise _bad_metadata(path, f"is of a type that JSON has not ({type(value).__name__})")
+            return _clean_object(value, path, depth, wide=wide)
+    raise _bad_json(path, f"is of a type that JSON has not ({type(value).__name__})")
 
 
-def _clean_object(members: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
+def _clean_object(members: dict[Any, Any], path: str, depth: int, *, wide: bool) -> dict[str, Any]:
     cleaned: dict[str, Any] = {}
     for key, member in members.items():
         if not isinstance(key, str):
-            raise _bad_metadata(path, "has a key that is no text")
-        name = _normal(key, f"a key of {path}", "metadata")
+            raise _bad_json(path, "has a key that is no text")
+        name = _normal(key, f"a key of {path}", _field_of(path))
         if name in cleaned:
-            raise _bad_metadata(path, "has two keys which are the same in Unicode NFC")
+            raise _bad_json(path, "has two keys which are the same in Unicode NFC")
         # A key may itself be a secret: only what reads like a name is named in an error.
         inner = f"{path}.{name}" if _PLAIN_KEY.fullmatch(name) else f"{path}.…"
-        cleaned[name] = _clean_json(member, inner, depth + 1)
+        cleaned[name] = _clean_json(member, inner, depth + 1, wide=wide)
     return cleaned
 
 
-def _bad_metadata(path: str, what: str) -> Invalid:
+def _bad_json(path: str, what: str) -> Invalid:
+    field = _field_of(path)
+    form = "a JSON object of" if field == "metadata" else "JSON:"
     return Invalid(
-        f"{path} {what}.",
-        hint="metadata is a JSON object of texts, numbers, booleans, nulls, lists and objects",
-        field="metadata",
+        f"{path} {what}.", hint=f"{field} is {form} texts, numbers, booleans, nulls, lists and objects", field=field
     )
+
+
+def _field_of(path: str) -> str:
+    """The field that a path begins with: `metadata` of `metadata.a[1]`."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def _normal(text: object, what: str, field: str = "") -> str:

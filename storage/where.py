@@ -43,8 +43,7 @@ class Where:
         return (
             memory.state == self.state
             and (self.scope == EVERY_SCOPE or covers(self.scope, memory.scope))
-            and (self.clearance == "secret" or cleared(memory.sensitivity, self.clearance))
-            and not (self.state == "live" and memory.expires_at is not None and memory.expires_at <= self.now)
+            and visible(memory, self.clearance, self.now)
             and self._has_words(memory)
             and (self.pinned is None or memory.pinned == self.pinned)
             and (self.min_confidence is None or memory.confidence >= self.min_confidence)
@@ -94,6 +93,13 @@ class Where:
         )
 
 
+def visible(memory: Memory, clearance: str, now: float) -> bool:
+    """Whether a caller may know of a memory, in whatever state it is; a live one past its end is there no more."""
+    return (clearance == "secret" or cleared(memory.sensitivity, clearance)) and not (
+        memory.expires_at is not None and memory.expires_at <= now and memory.state == "live"
+    )
+
+
 def check_metadata_filter(where: dict[str, Any]) -> None:
     """Refuse a metadata filter that restricts nothing, or has an operator or a bound that we do not have."""
     for key, wanted in where.items():
@@ -114,8 +120,8 @@ def check_metadata_filter(where: dict[str, Any]) -> None:
 
 
 def _mentions(memory: Memory, entity: str) -> bool:
-    low = entity.lower()
-    return memory.author.lower() == low or any(name.lower() == low for name in memory.entities)
+    low = entity.casefold()
+    return memory.author.casefold() == low or any(name.casefold() == low for name in memory.entities)
 
 
 def _holds(metadata: dict[str, Any], key: str, wanted: Any) -> bool:

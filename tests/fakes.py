@@ -6,13 +6,14 @@ import hashlib
 import random
 import re
 import uuid
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from storage.embed import Fingerprint
+from storage.engine import Engine, Payload, Point
 
 Rows = NDArray[np.float32]
 
@@ -62,6 +63,39 @@ class BrokenEmbedder:
                 return rows[:-1]
             case None:
                 return rows
+
+
+class Killed(BaseException):
+    """Ends a call as a kill of the process would: nothing of ours may catch it."""
+
+
+class MortalEngine:
+    """Passes everything on to an engine until so many writes were made; each one after them fails."""
+
+    def __init__(self, engine: Engine, error: BaseException) -> None:
+        self._engine = engine
+        self._error = error
+        self.writes_left: float = float("inf")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def upsert(self, collection: str, points: Sequence[Point]) -> None:
+        self._write()
+        self._engine.upsert(collection, points)
+
+    def set_payload(self, collection: str, patches: Mapping[str, Payload]) -> None:
+        self._write()
+        self._engine.set_payload(collection, patches)
+
+    def delete(self, collection: str, ids: Sequence[str]) -> None:
+        self._write()
+        self._engine.delete(collection, ids)
+
+    def _write(self) -> None:
+        if self.writes_left <= 0:
+            raise self._error
+        self.writes_left -= 1
 
 
 class SettableClock:

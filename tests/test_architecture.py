@@ -49,6 +49,8 @@ DICE = ("random.", "secrets.", "numpy.random.")
 DICE_TYPES = {"random.Random", "numpy.random.Generator"}
 
 THIN = ("daemon/cli.py", "daemon/client.py", "daemon/__init__.py")
+#: The client at a terminal: it writes usage lines, and ids that it was told.
+AT_A_TERMINAL = {f"daemon/{name}.py" for name in ("arguments", "cli", "completion", "reports", "transfers")}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 ADDRESS = re.compile(r"https?://\S+/simple\b|files\.pythonhosted\.org|--(?:extra-)?index-url|\bindex-url *=")
@@ -141,7 +143,22 @@ def drawers(path: str, _tree: ast.AST) -> Iterator[str]:
         yield f"{path} is named for nothing"
 
 
-SOURCE_RULES = [upward_imports, strayed_libraries, time_dice_and_environment, whole_trees_removed, prints, drawers]
+def loose_commands(path: str, tree: ast.AST) -> Iterator[str]:
+    """Command lines put together by hand: a caller's word in them could be another command, or another flag."""
+    if path in AT_A_TERMINAL:
+        return
+    for node in ast.walk(tree):
+        begun = False
+        for part in node.values if isinstance(node, ast.JoinedStr) else ():
+            if begun and isinstance(part, ast.FormattedValue):
+                yield f"{path}:{node.lineno} writes a word into a command"
+                break
+            begun = begun or (isinstance(part, ast.Constant) and "dreamctl " in str(part.value))
+
+
+SOURCE_RULES = [
+    upward_imports, strayed_libraries, time_dice_and_environment, whole_trees_removed, prints, drawers, loose_commands,
+]  # fmt: skip
 
 
 def patches(path: str, tree: ast.AST) -> Iterator[str]:
@@ -261,6 +278,8 @@ PLANTED = [
     (whole_trees_removed, "storage/edge.py", "from shutil import rmtree\nrmtree(path)", "uses rmtree"),
     (prints, "jobs/decay.py", "print('x')", "prints"),
     (drawers, "storage/utils.py", "", "is named for nothing"),
+    (loose_commands, "storage/facts.py", 'hint = f"dreamctl get {memory}"', "writes a word into a command"),
+    (loose_commands, "storage/facts.py", 'f("x", hint=f"Stop, or: dreamctl list --scope {a!r}")', "writes a word"),
     (patches, "tests/test_a.py", "from unittest.mock import MagicMock", "imports unittest.mock"),
     (patches, "tests/test_a.py", "from unittest import mock", "imports unittest.mock"),
     (patches, "tests/test_a.py", "def test(monkeypatch):\n    monkeypatch.setattr(a, 'b', 1)", "monkeypatch.setattr"),
@@ -289,6 +308,8 @@ HARMLESS = [
     (time_dice_and_environment, "daemon/cli.py", "import os\nos.environ.get('X')"),
     (time_dice_and_environment, "daemon/scheduler.py", "import time\ntime.monotonic()"),
     (prints, "daemon/cli.py", "print('x')"),
+    (loose_commands, "daemon/cli.py", 'f"usage: dreamctl {verb}"'),
+    (loose_commands, "storage/facts.py", 'f"{command(verb, memory)} shows {count}; or dreamctl list"'),
     (patches, "tests/test_a.py", "def test_a(monkeypatch): monkeypatch.setenv('A', 'b'); setattr(a, 'mock', 1)"),
 ]
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final, NamedTuple
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from daemon import problem
+from daemon import announce, problem
 from daemon.methods.embedding import size_of, vectors_of
 from daemon.methods.write import TRIES, RememberParams, remembered
-from daemon.parts import Parts
+from daemon.parts import Parts, count_withheld
 from daemon.wire import Method, Writing, validated
 from storage.errors import Conflict, DreamdError, Invalid, Unavailable
 from storage.gate import Gate
@@ -190,6 +190,7 @@ def _store(
         try:
             results[number] = _store_one(parts, item, vectors.get(number))
         except DreamdError as error:
+            count_withheld(parts, error)
             results[number] = problem.document(error)
         except NeedsVectors as wanted:
             return results, {number: wanted.text}
@@ -199,6 +200,7 @@ def _store(
 def _store_one(parts: Parts, item: Item, vectors: Vectors | None) -> Result:
     now = parts.clock.now()
     written = parts.stores.writer.remember(item.write, vectors, now, parts.clock.new_id())
+    announce.written(parts.events, written)
     result = dict(remembered(parts, written, item.write.redactions))
     parts.meter.count_redactions(item.write.redactions)
     if item.request:

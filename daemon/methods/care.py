@@ -92,14 +92,6 @@ async def version(parts: Parts, params: Empty) -> VersionInfo:
 
 
 METHODS: Final = (
-    Method(
-        "health",
-        "care",
-        Empty,
-        HealthShape,
-        health,
-        False,
-        "Show how the daemon is, and what to do where it is not well.",
-    ),
+    Method("health", "care", Empty, HealthShape, health, False, "Show how the daemon is."),
     Method("version", "care", Empty, VersionInfo, version, False, "Show what runs here."),
 )

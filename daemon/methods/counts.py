@@ -16,6 +16,7 @@ from daemon.parts import Parts
 from daemon.wire import Method, Scoped
 from jobs.decay import NEWBORN
 from storage.catalogue import count_by
+from storage.errors import command
 from storage.instants import format_instant
 from storage.model import DAY, Memory, cleared
 from storage.where import Where
@@ -157,8 +158,8 @@ def _faded_at(parts: Parts, row: Memory) -> float | None:
 
 def _saved_by(parts: Parts, row: Memory) -> str:
     """What keeps a memory: a use helps against fading only, a later end against expiry only."""
-    later = f"dreamctl update {row.id} --expires-at +30d"
-    use = f"a recall of it, or: dreamctl pin {row.id}, or: dreamctl set_tier {row.id} long"
+    later = command("update", row.id, expires_at="+30d")
+    use = f"a recall of it, or: {command('pin', row.id)}, or: {command('set_tier', row.id, 'long')}"
     if row.expires_at is None:
         return use
     faded = _faded_at(parts, row)

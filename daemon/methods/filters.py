@@ -9,7 +9,7 @@ from pydantic import Field
 
 from daemon.wire import Heat, Instant, Scoped, Sensitivity, Share, Source, Tier, Type
 from storage.errors import Invalid, TooLarge
-from storage.model import EVERY_SCOPE, Memory
+from storage.model import EVERY_SCOPE
 from storage.text import clean_metadata, clean_scope, clean_tags
 from storage.where import Where, check_metadata_filter
 
@@ -40,6 +40,9 @@ class Filters(Scoped):
 
     def to_where(self, now: float, *, state: str = "live") -> Where:
         """The one filter that every leg, hop and list asks. Raises Invalid."""
+        if self.since is not None and self.until is not None and self.since > self.until:
+            hint = "Exchange since and until, or leave one of them out."
+            raise Invalid("until lies before since.", hint=hint, field="until")
         wanted = _clean_where(self.where)
         return Where(
             now=now, scope=read_scope(self.scope), clearance=self.clearance, state=state, tags=clean_tags(self.tags),
@@ -53,11 +56,6 @@ class Filters(Scoped):
 def read_scope(scope: str) -> str:
     """A scope to read: `*` is every one."""
     return scope if scope == EVERY_SCOPE else clean_scope(scope)
-
-
-def visible(row: Memory, clearance: str, now: float) -> bool:
-    """Whether a caller may know of a memory by its id, in any state: live ones past their end are there no more."""
-    return Where(now=now, clearance=clearance, state=row.state).admits(row)
 
 
 def _clean_where(where: dict[str, Any]) -> dict[str, Any]:

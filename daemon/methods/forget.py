@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Final, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from daemon import shapes
+from daemon import announce, shapes
 from daemon.methods.write import IdParams
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape
 from daemon.wire import Id, Method, Writing
 from storage import forget as forgetting
 from storage.errors import Invalid
+from storage.snapshots import holding
 
 MAX_IDS: Final = 1_000  # moved in one lane call, a third of a second
 
@@ -30,10 +32,11 @@ class ForgetParams(Writing):
 
 
 class Forgotten(TypedDict):
-    """The ids that were forgotten, and those that do not exist."""
+    """The ids that were forgotten, and those that do not exist; of what was erased, how many snapshots may still hold it."""
 
     forgotten: list[str]
     missing: list[str]
+    snapshots: NotRequired[int]
 
 
 async def forget(parts: Parts, params: ForgetParams) -> Forgotten:
@@ -41,20 +44,28 @@ async def forget(parts: Parts, params: ForgetParams) -> Forgotten:
     ids = params.ids if params.id is None else [params.id]
     if ids is None or (params.id is not None and params.ids is not None):
         raise Invalid("Give either `id` or `ids`.", hint="dreamctl forget ID", field="id")
-    done, left = await parts.lane.run(_forget, parts, params, ids)
+    done, left, since = await parts.lane.run(_forget, parts, params, ids)
     reason = "hard" if params.hard else "superseded" if params.superseded_by else "request"
     parts.meter.count_forgotten(reason, left)
-    return {"forgotten": done.forgotten, "missing": done.missing}
+    result: Forgotten = {"forgotten": done.forgotten, "missing": done.missing}
+    if params.hard:
+        result["snapshots"] = await asyncio.to_thread(holding, parts.config.state_dir, since)
+    return result
 
 
-def _forget(parts: Parts, params: ForgetParams, ids: list[str]) -> tuple[forgetting.Forgotten, int]:
-    """What was forgotten, and how many live memories that took away. Called in the lane."""
-    live = len(parts.stores.catalogue)
-    now = parts.clock.now()
+def _forget(parts: Parts, params: ForgetParams, ids: list[str]) -> tuple[forgetting.Forgotten, int, float]:
+    """What was forgotten, how many live memories that took away, and when the oldest of it was made. Called in the lane."""
+    catalogue, now = parts.stores.catalogue, parts.clock.now()
+    live, rows = len(catalogue), [row for row in map(catalogue.get, ids) if row is not None]
     done = forgetting.forget(
         parts.stores, ids, now, params.clearance, hard=params.hard, superseded_by=params.superseded_by
     )
-    return done, live - len(parts.stores.catalogue)
+    announce.taken(parts.events, catalogue, rows)
+    for row in rows:
+        if row.id in done.missing:  # it is there, and above the caller's clearance
+            parts.meter.count_egress_refused(row.sensitivity)
+    since = min((row.created_at for row in rows if row.id in done.forgotten), default=now)
+    return done, live - len(catalogue), since
 
 
 async def restore(parts: Parts, params: IdParams) -> MemoryShape:
@@ -68,7 +79,10 @@ def _restore(parts: Parts, params: IdParams) -> tuple[MemoryShape, int]:
     """The memory, and how many came back: none where it was live already. Called in the lane."""
     live = len(parts.stores.catalogue)
     row = forgetting.restore(parts.stores, params.id, params.clearance, parts.clock.now())
-    return shapes.memory(parts.stores.memories.read_one(row.id)), len(parts.stores.catalogue) - live
+    back = len(parts.stores.catalogue) - live
+    if back:
+        parts.events.emit("restored", row.scope, [row.id])
+    return shapes.memory(parts.stores.memories.read_one(row.id)), back
 
 
 METHODS: Final = (

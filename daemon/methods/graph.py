@@ -8,16 +8,16 @@ from typing import Any, Final, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from daemon import shapes
-from daemon.methods.filters import visible
+from daemon import announce, shapes
 from daemon.parts import Parts
 from daemon.shapes import NeighbourShape
 from daemon.wire import Cleared, Id, Method, Writing
 from storage import graph
 from storage.graph import Neighbour
 from storage.memories import missing
-from storage.model import MAX_EDGE_WEIGHT
+from storage.model import MAX_EDGE_WEIGHT, Synapse
 from storage.remember import CONNECT_WEIGHT
+from storage.where import visible
 
 
 class PairParams(Writing):
@@ -82,18 +82,28 @@ class GraphStats(TypedDict):
 async def connect(parts: Parts, params: ConnectParams) -> EdgeShape:
     """Join two memories of one scope by hand."""
     admitted = await parts.embedding.run(parts.gate.admit, {"label": params.label})
-    label, now = admitted.fields["label"], parts.clock.now()
-    edge = await parts.lane.run(
-        graph.connect, parts.stores, params.a, params.b, params.weight, label, now, params.clearance
-    )
+    edge = await parts.lane.run(_connect, parts, params, admitted.fields["label"])
     parts.meter.count_redactions(admitted.redactions)
     return {"a": edge.a, "b": edge.b, "kind": edge.kind, "weight": round(edge.weight, 4), "label": edge.label}
 
 
+def _connect(parts: Parts, params: ConnectParams, label: str) -> Synapse:
+    stores, now = parts.stores, parts.clock.now()
+    edge = graph.connect(stores, params.a, params.b, params.weight, label, now, params.clearance)
+    announce.joined(parts.events, edge, stores.memories.row(edge.a).scope)
+    return edge
+
+
 async def disconnect(parts: Parts, params: PairParams) -> Disconnected:
     """Remove the edge of a pair."""
-    await parts.lane.run(graph.disconnect, parts.stores, params.a, params.b, params.clearance)
+    await parts.lane.run(_disconnect, parts, params)
     return {"a": params.a, "b": params.b, "disconnected": True}
+
+
+def _disconnect(parts: Parts, params: PairParams) -> None:
+    stores = parts.stores
+    edge = graph.disconnect(stores, params.a, params.b, params.clearance)
+    announce.joined(parts.events, edge, stores.memories.row(edge.a).scope, gone=True)
 
 
 async def neighbors(parts: Parts, params: NeighborsParams) -> Neighbors:
@@ -105,7 +115,7 @@ async def neighbors(parts: Parts, params: NeighborsParams) -> Neighbors:
 def _neighbours(parts: Parts, params: NeighborsParams) -> list[Neighbour]:
     now, row = parts.clock.now(), parts.stores.catalogue.get(params.id)
     if row is None or not visible(row, params.clearance, now):
-        raise missing(params.id)
+        raise missing(params.id, row, params.clearance)
     return graph.neighbours(parts.stores, params.id, now, params.clearance)
 
 

@@ -14,7 +14,7 @@ from daemon.parts import Parts
 from daemon.shapes import RunShape
 from daemon.wire import Cleared, Empty, Instant, Method, Params, Share, validated
 from jobs.table import JOBS, RECORDED, RUNNABLE
-from storage.errors import Invalid
+from storage.errors import Invalid, command
 from storage.instants import format_instant
 from storage.ledger import Run
 from storage.model import EVERY_SCOPE, cleared
@@ -132,11 +132,13 @@ def _last_runs(stores: Stores) -> dict[str, Run | None]:
 async def run_job(parts: Parts, params: RunJobParams, progress: Callable[[dict[str, Any]], None] | None = None) -> Ran:
     """Run a job by hand; it is never held back by a pause, a cooldown or a minimum gap."""
     if params.at is not None and not params.dry_run:
-        raise Invalid("`at` is only for a dry run.", hint=f"dreamctl run {params.name} --dry-run --at ...", field="at")
+        raise Invalid(
+            "`at` is only for a dry run.", hint=f"{command('run', params.name, dry_run=True)} --at ...", field="at"
+        )
     model = DecayParams if params.name == "decay" else Empty
     checked = validated("run_job", model, params.params, within="params")
     if params.scope != EVERY_SCOPE and params.name != "decay":
-        raise Invalid("`scope` is only for decay.", hint=f"dreamctl run {params.name}", field="scope")
+        raise Invalid("`scope` is only for decay.", hint=command("run", params.name), field="scope")
     run = await parts.runner.run(
         params.name, trigger="manual", dry_run=params.dry_run, wait=params.wait, at=params.at, scope=read_scope(params.scope),
         parameters=checked.model_dump(exclude_none=True), listener=progress,

@@ -14,14 +14,15 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from daemon import shapes
-from daemon.methods.filters import Filters, visible
+from daemon.methods.filters import Filters
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape, VersionShape
 from daemon.wire import Cleared, Id, Method
-from storage.errors import Conflict, Invalid
+from storage.errors import Conflict, Invalid, command
 from storage.instants import EARLIEST, LATEST
 from storage.memories import missing
-from storage.model import Memory, cleared
+from storage.model import SENSITIVITIES, Memory, cleared
+from storage.where import visible
 
 PREFIX_CHARS: Final = 8  # an id may be shortened to so many
 MAX_CURSOR_CHARS: Final = 1024
@@ -106,17 +107,14 @@ def resolve(parts: Parts, wanted: str, clearance: str, now: float) -> str:
     if row is not None and visible(row, clearance, now):
         return wanted
     if len(wanted) < PREFIX_CHARS:
-        raise missing(wanted)
-    ids = [
-        row.id
-        for row in catalogue.every()
-        if row.id.startswith(wanted) and row.id != wanted and visible(row, clearance, now)
-    ]
+        raise missing(wanted, row, clearance)
+    rows = [row for row in catalogue.every() if row.id.startswith(wanted)]
+    ids = [row.id for row in rows if visible(row, clearance, now)]
     if not ids:
-        raise missing(wanted)
+        raise missing(wanted, max(rows, key=lambda row: SENSITIVITIES.index(row.sensitivity), default=None), clearance)
     if len(ids) > 1:
         first = heapq.nsmallest(10, ids)
-        raise Conflict(f"{len(ids)} memories begin with {wanted!r}.", hint=f"dreamctl get {first[0]}", ids=first)
+        raise Conflict(f"{len(ids)} memories begin with {wanted!r}.", hint=command("get", first[0]), ids=first)
     return ids[0]
 
 

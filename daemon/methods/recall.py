@@ -101,6 +101,8 @@ async def _recall(parts: Parts, options: RecallOptions, queries: list[str], k: i
 def _search(
     parts: Parts, question: Question, where: Where, options: RecallOptions, factors: dict[str, float], k: int
 ) -> list[Hit]:
+    if question.dense is not None and not parts.gate.fits(question.dense):
+        question = question._replace(dense=None)  # the embedder was exchanged since
     return parts.stores.recaller.recall(
         question, where, parts.stores.awake, k=k, factors=factors, min_score=options.min_score,
         associate=options.associate, explain=options.explain,

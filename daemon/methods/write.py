@@ -9,23 +9,23 @@ from typing import Any, Final, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from daemon import shapes
+from daemon import announce, shapes
 from daemon.methods.embedding import admitted, vectors_of
 from daemon.parts import Parts
 from daemon.shapes import MemoryShape
 from daemon.wire import Id, Instant, Method, Sensitivity, Share, Source, Tier, Type, Writing
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, NotFound, command
+from storage.gate import Admitted
 from storage.memories import Vectors
-from storage.model import SENSITIVITIES, Version, cleared
+from storage.model import Version, cleared
 from storage.remember import NeedsVectors, Write, Writer, Written
 
 TRIES: Final = 3  # a write that meets another writer looks again so often
 
 
-class Fields(Writing):
-    """What a memory may be given; what is absent keeps its value or takes its default."""
+class Options(Writing):
+    """What a memory may be given beside its text; what is absent keeps its value or takes its default."""
 
-    content: str | None = Field(default=None, description="The text to remember, at most 256 KiB.")
     author: str | None = Field(default=None, description="Who said it.")
     tags: list[str] | None = Field(default=None, description="Tags, kept in lower case.")
     type: Type | None = Field(default=None, description="semantic (default), episodic, procedural or active.")
@@ -51,27 +51,33 @@ class Fields(Writing):
     scope: str | None = Field(default=None, description="Where it belongs, such as alice/coder; default `default`.")
 
     def given(self) -> dict[str, Any]:
-        """The fields that were given."""
-        return {name: getattr(self, name) for name in self.model_fields_set - _NO_FIELDS}
+        """The fields of the memory that were given."""
+        return {name: getattr(self, name) for name in self.model_fields_set & _KEPT}
 
 
-_NO_FIELDS: Final = {*Writing.model_fields, "if_version"}
+_KEPT: Final = {*Options.model_fields, "content", "id", "connect_to"} - Writing.model_fields.keys()
 
 
-class RememberParams(Fields):
-    """One memory to remember."""
+class NewOptions(Options):
+    """What a new memory may be given beside its text."""
 
-    content: str = Field(description="The text to remember, at most 256 KiB.")
     id: Id | None = Field(default=None, description="An id of your own; the same id again updates.")
     connect_to: list[Id] | None = Field(
         default=None, max_length=64, description="Memories of this scope to connect it to."
     )
 
 
-class UpdateParams(Fields):
+class RememberParams(NewOptions):
+    """One memory to remember."""
+
+    content: str = Field(description="The text to remember, at most 256 KiB.")
+
+
+class UpdateParams(Options):
     """An edit of one memory."""
 
     id: Id
+    content: str | None = Field(default=None, description="The text to remember, at most 256 KiB.")
     if_version: int | None = Field(
         default=None, description="Refuse with `conflict` unless it is still at this version."
     )
@@ -129,22 +135,27 @@ async def update(parts: Parts, params: UpdateParams) -> MemoryShape:
 
 async def revert(parts: Parts, params: RevertParams) -> MemoryShape:
     """Edit a memory back to what a former version said; it is never less sensitive than that version was."""
-    version, sensitivity = await parts.lane.run(_former, parts, params)
+    version = await parts.lane.run(_former, parts, params)
     given = {
         "content": version.content, "context": version.context, "type": version.type, "tags": list(version.tags),
-        "metadata": version.metadata, "sensitivity": max(version.sensitivity, sensitivity, key=SENSITIVITIES.index),
+        "metadata": version.metadata, "sensitivity_floor": version.sensitivity,
     }  # fmt: skip
     return await _edit(parts, params.id, given, params.clearance)
 
 
-def _former(parts: Parts, params: RevertParams) -> tuple[Version, str]:
-    """The version that is meant, and how sensitive the memory is now. Called in the lane."""
+def _former(parts: Parts, params: RevertParams) -> Version:
+    """The version that is meant. Called in the lane."""
     row = parts.stores.memories.live(params.id, params.clearance)
+    withheld = None
     for version in parts.stores.records.versions(row.id):
-        if version.number == params.version and cleared(version.sensitivity, params.clearance):
-            return version, row.sensitivity
+        if version.number == params.version:
+            if cleared(version.sensitivity, params.clearance):
+                return version
+            withheld = version.sensitivity
     raise NotFound(
-        f"Memory {params.id!r} has no former version {params.version}.", hint=f"dreamctl history {params.id}"
+        f"Memory {params.id!r} has no former version {params.version}.",
+        hint=command("history", params.id),
+        withheld=withheld,
     )
 
 
@@ -171,7 +182,11 @@ async def set_tier(parts: Parts, params: TierParams) -> MemoryShape:
 async def _mark(parts: Parts, params: IdParams, mark: dict[str, Any]) -> MemoryShape:
     """Set a field that is no text: neither gate nor embedder has a say in it."""
     write = Write(mark, {}, params.clearance)
-    written = await parts.lane.run(parts.stores.writer.update, params.id, write, None, parts.clock.now())
+
+    def commit(writer: Writer, write: Write, vectors: Vectors | None, now: float) -> Written:
+        return writer.update(params.id, write, vectors, now)
+
+    written = await parts.lane.run(_committed, parts, commit, write, None)
     return shapes.memory(written.memory)
 
 
@@ -192,19 +207,31 @@ async def _write(
 
     Returns what was done, and what was masked on the way.
     """
-    fields, redactions = await admitted(parts, given)
-    write = Write(fields, redactions, clearance)
+    kept = await admitted(parts, given)
+    return await stored(parts, kept, clearance, commit, memory), kept.redactions
+
+
+async def stored(parts: Parts, kept: Admitted, clearance: str, commit: Commit, memory: str | None = None) -> Written:
+    """What left the gate through the embedder where needed, then into the store; what was masked is counted."""
+    write = Write(kept.fields, kept.redactions, clearance)
     text = await parts.lane.run(parts.stores.writer.text_to_embed, write, memory)
     for _ in range(TRIES):
         vectors = None if text is None else (await vectors_of(parts, [text]))[0]
         try:
-            written = await parts.lane.run(commit, parts.stores.writer, write, vectors, parts.clock.now())
+            written = await parts.lane.run(_committed, parts, commit, write, vectors)
         except NeedsVectors as wanted:
             text = wanted.text
             continue
-        parts.meter.count_redactions(redactions)
-        return written, redactions
+        parts.meter.count_redactions(kept.redactions)
+        return written
     raise Conflict("The memory kept changing meanwhile.", hint="Send the request again.")
+
+
+def _committed(parts: Parts, commit: Commit, write: Write, vectors: Vectors | None) -> Written:
+    """Make a write and tell of it. Called in the lane."""
+    written = commit(parts.stores.writer, write, vectors, parts.clock.now())
+    announce.written(parts.events, written)
+    return written
 
 
 def remembered(parts: Parts, written: Written, redactions: Mapping[str, int]) -> Remembered:

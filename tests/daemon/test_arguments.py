@@ -114,6 +114,19 @@ def test_an_object_is_given_whole_or_member_by_member(words: list[str], metadata
     assert parse("remember", "x", *flags) == {"content": "x", "metadata": metadata}
 
 
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("vim", "vim"), ("42", 42), ('"42"', "42"), ("null", None), ("-7", -7), ('{"a": [1, null]}', {"a": [1, None]}),
+        ("NaN", "NaN"), ("{broken", "{broken"), ("", ""), ("a=b", "a=b"),
+    ],
+)  # fmt: skip
+def test_a_value_is_any_json_and_what_is_none_is_a_text(word: str, value: Any) -> None:
+    assert parse("fact_set", "k", word) == {"key": "k", "value": value}
+    assert parse("fact_get", "k", "--default", word) == {"key": "k", "default": value}
+    assert parse("fact_set", "k", "-", stdin=f"{word}\n".encode()) == {"key": "k", "value": value}
+
+
 def test_a_dash_stands_for_standard_input() -> None:
     assert parse("remember", "-", stdin="zwei\nZeilen ☕\n".encode()) == {"content": "zwei\nZeilen ☕"}
     assert parse("remember", "x", "--context", "-", stdin=b"long") == {"content": "x", "context": "long"}

@@ -226,6 +226,13 @@ def test_without_a_daemon_it_says_how_to_start_it(tmp_path: Path, words: list[st
     assert dreamctl(tmp_path / "s", *words, "--json").json["kind"] == "not_running"
 
 
+def test_without_a_daemon_a_restore_is_told_how_to_do_without(tmp_path: Path) -> None:
+    done = dreamctl(tmp_path / "s", "restore_snapshot", "20260101T000000Z")
+
+    assert (done.code, done.out) == (3, "")
+    assert "Where it does not start: dreamd --restore-snapshot 20260101T000000Z" in done.err
+
+
 def test_the_socket_flag_goes_before_the_environment(server: Scripted, tmp_path: Path) -> None:
     assert dreamctl(tmp_path / "s", "--socket", str(server.path), "health").code == 0
     assert dreamctl(tmp_path / "s", "health", f"--socket={server.path}").code == 0
@@ -377,7 +384,7 @@ def test_help_and_version_need_no_daemon(tmp_path: Path) -> None:
     verb = dreamctl(tmp_path, "recall", "--help")
 
     assert (overview.code, overview.err) == (0, "")
-    assert "  remember       Remember a text.\n" in overview.out
+    assert "  remember             Remember a text.\n" in overview.out
     assert dreamctl(tmp_path, "help").out == overview.out
     assert (verb.code, verb.err) == (0, "")
     assert verb.out.startswith("usage: dreamctl recall QUERY [options]\n")
@@ -411,7 +418,10 @@ def test_it_imports_the_standard_library_and_its_own_thin_files(server: Scripted
         check=True,
     )
     imported, own = done.stderr.decode().splitlines()[-2:]
-    thin = {"arguments", "cli", "client", "clock", "completion", "output", "reports", "terminal", "values", "verbs"}
+    thin = {
+        "arguments", "briefings", "cli", "client", "clock", "completion", "notes", "output", "reports", "terminal", "transfers",
+        "values", "verbs",
+    }  # fmt: skip
 
     assert imported.endswith(" ['daemon']")
     assert {name.removeprefix("daemon.") for name in own.split()} <= thin

@@ -80,7 +80,7 @@ def test_several_are_forgotten_and_one_comes_back(shell: Shell) -> None:
     listed = shell.type("list", "--scope", shell.scope, "--state", "forgotten")
 
     told = f"Forgotten: {first}\nForgotten: {second}\nNot there: no-such-memory\n"
-    assert forgotten.out == told + "Unless it was --hard, take it back: dreamctl restore ID\n"
+    assert forgotten.out == told + "Take it back: dreamctl restore ID\n"
     assert second in listed.out
     assert first not in listed.out
 

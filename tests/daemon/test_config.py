@@ -390,3 +390,9 @@ def test_the_environment_is_a_copy() -> None:
 
     assert copy["PATH"]
     assert copy is not environment()
+
+
+def test_the_path_of_a_tokenizer_may_begin_at_home(environ: dict[str, str], home: Path) -> None:
+    assert load(environ).context.tokenizer == ""
+    assert load({**environ, "DREAMD_CONTEXT__TOKENIZER": "~/t.json"}).context.tokenizer == str(home / "t.json")
+    assert load({**environ, "DREAMD_CONTEXT__TOKENIZER": "/t.json"}).context.tokenizer == "/t.json"

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from daemon import __version__
+from daemon import __version__, problem
 from daemon.methods import METHODS
 from daemon.metrics import CHANGES_OF, OUTCOMES, OWN, Metrics
 from jobs.table import JOBS, RECORDED, RUNNABLE
-from storage.errors import KINDS
-from storage.model import EDGE_KINDS, HEATS, TIERS
+from storage.errors import KINDS, DreamdError
+from storage.model import EDGE_KINDS, HEATS, SENSITIVITIES, TIERS
 from storage.redact import KINDS as REDACTIONS
 from tests.daemon.methods.asking import ask, refused
 from tests.daemon.serving import short_folder
@@ -62,6 +62,7 @@ SERIES: dict[str, set[str]] = {
     "llm_reserved_usd": {""},
     "llm_cap_usd": {""},
     "llm_cap_resets_timestamp_seconds": {""},
+    "egress_refused_total": {f'sensitivity="{level}"' for level in SENSITIVITIES},
     "redactions_total": {f'kind="{kind}"' for kind in (*REDACTIONS, OWN)},
     "learn_buffer_size": {""},
     "store_up": {""},
@@ -152,7 +153,7 @@ def test_no_load_adds_a_series(daemon: Daemon) -> None:
     after = series(scrape(daemon)).keys()
 
     assert after == before
-    assert len([key for key in after if key[0] != "build_info"]) < 1500
+    assert len([key for key in after if key[0] != "build_info"]) < 2500
 
 
 def test_what_a_job_reports_is_a_known_change_or_none_at_all(daemon: Daemon) -> None:
@@ -251,6 +252,94 @@ def test_counters_count_what_happened(daemons: Callable[..., Daemon]) -> None:
     assert shown["forgotten_total", 'reason="request"'] == 2
     assert shown["forgotten_total", 'reason="hard"'] == 1
     assert shown["restored_total", ""] == 2
+
+
+VAULT, NOWHERE = "vault-code-one", "vault-code-two"
+
+#: Calls with the clearance `personal`, and how many withheld things each of them names.
+NAMING: list[tuple[str, dict[str, Any], int]] = [
+    ("get", {"id": VAULT}, 1),
+    ("get", {"id": VAULT[:10]}, 1),
+    ("get", {"id": "short"}, 1),
+    ("history", {"id": VAULT}, 1),
+    ("neighbors", {"id": VAULT}, 1),
+    ("update", {"id": VAULT, "content": "x"}, 1),
+    ("pin", {"id": VAULT}, 1),
+    ("revert", {"id": "open-door", "version": 1}, 1),
+    ("forget", {"id": VAULT}, 1),
+    ("forget", {"ids": [VAULT, "short", NOWHERE]}, 2),
+    ("forget", {"id": "open-door", "superseded_by": VAULT}, 1),
+    ("restore", {"id": VAULT}, 1),
+    ("connect", {"a": "open-door", "b": VAULT}, 1),
+    ("disconnect", {"a": VAULT, "b": "open-door"}, 1),
+    ("remember", {"content": "x", "id": VAULT}, 1),
+    ("remember", {"content": "x", "connect_to": [VAULT]}, 1),
+    ("remember_many", {"items": [{"content": "x", "id": VAULT}, {"content": "y y", "id": NOWHERE}]}, 1),
+    ("get", {"id": NOWHERE}, 0),
+    ("get", {"id": "nothing-begins-so"}, 0),
+    ("get", {"id": "over"}, 0),
+    ("get", {"id": "open-door"}, 0),
+    ("revert", {"id": "open-door", "version": 7}, 0),
+    ("recall", {"query": "vault"}, 0),
+    ("list", {}, 0),
+]
+
+
+@pytest.fixture
+def guarded(daemon: Daemon) -> Daemon:
+    daemon.remember("the vault code is 1234", id=VAULT, sensitivity="confidential")
+    daemon.remember("and another code", id="short", sensitivity="confidential")
+    daemon.remember("a secret once", id="open-door", sensitivity="confidential")
+    daemon.call("update", id="open-door", content="no secret any more", sensitivity="personal")
+    daemon.remember("its time is over", id="over", sensitivity="public", expires_at="2020-01-01T00:00:00Z")
+    return daemon
+
+
+def withheld(daemon: Daemon) -> dict[str, float]:
+    shown = series(scrape(daemon))
+    return {level: shown["egress_refused_total", f'sensitivity="{level}"'] for level in SENSITIVITIES}
+
+
+def answer(daemon: Daemon, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The result, or the problem document."""
+    try:
+        return ask(daemon, method, params)
+    except DreamdError as error:
+        return problem.document(error)
+
+
+@pytest.mark.parametrize(("method", "params", "count"), NAMING)
+def test_what_is_named_and_withheld_is_counted(
+    guarded: Daemon, method: str, params: dict[str, Any], count: int
+) -> None:
+    answer(guarded, method, {**params, "clearance": "personal"})
+
+    assert withheld(guarded) == {"public": 0, "personal": 0, "confidential": count, "secret": 0}
+
+
+def test_who_may_see_it_is_refused_nothing(guarded: Daemon) -> None:
+    for method, params, _ in NAMING:
+        answer(guarded, method, {**params, "clearance": "secret"})
+
+    assert set(withheld(guarded).values()) == {0}
+
+
+def test_what_is_withheld_is_counted_by_its_own_sensitivity(daemon: Daemon) -> None:
+    for level in ("personal", "secret"):
+        daemon.remember(f"of {level}", id=level, sensitivity=level)
+        refused(daemon, "not_found", "get", id=level, clearance="public")
+
+    assert withheld(daemon) == {"public": 0, "personal": 1, "confidential": 0, "secret": 1}
+
+
+@pytest.mark.parametrize("method", ["get", "history", "neighbors", "pin", "forget", "restore"])
+def test_the_answer_does_not_tell_what_was_counted(guarded: Daemon, method: str) -> None:
+    hidden = answer(guarded, method, {"id": VAULT, "clearance": "personal"})
+    absent = answer(guarded, method, {"id": NOWHERE, "clearance": "personal"})
+
+    assert {name: str(told).replace(VAULT, NOWHERE) for name, told in hidden.items()} == {
+        name: str(told) for name, told in absent.items()
+    }
 
 
 def test_runs_are_counted_with_what_they_changed_and_dry_ones_nowhere(daemon: Daemon) -> None:

@@ -118,8 +118,12 @@ def test_a_remembered_text_tells_its_id_and_what_was_masked(change: dict[str, An
 
 def test_what_was_forgotten_and_what_was_not_there_are_told_apart() -> None:
     assert shown("forget", {"forgotten": ["a"], "missing": ["b"]}) == [
-        "Forgotten: a", "Not there: b", "Unless it was --hard, take it back: dreamctl restore ID"
+        "Forgotten: a", "Not there: b", "Take it back: dreamctl restore ID"
     ]  # fmt: skip
+    assert shown("forget", {"forgotten": ["a"], "missing": [], "snapshots": 2}) == [
+        "Forgotten: a", "Snapshots that may still hold it: 2. See: dreamctl snapshots"
+    ]  # fmt: skip
+    assert shown("forget", {"forgotten": ["a"], "missing": [], "snapshots": 0}) == ["Forgotten: a"]
 
 
 def test_a_run_tells_what_it_did_why_and_how_to_take_it_back() -> None:
@@ -181,6 +185,36 @@ def test_an_undo_lists_what_it_left() -> None:
     assert shown("undo", {"run_id": "run-2", "restored": ["a", "b"], "left": ["c"]}) == [
         "Restored 2, left 1.", "  left c, as it changed since or is gone", "Take this back too: dreamctl undo run-2",
     ]  # fmt: skip
+
+
+def test_a_rule_says_what_would_go_before_it_goes_and_then_how_to_take_it_back() -> None:
+    answer = {"run_id": "run-1", "ids": ["a", "b"], "deferred": 3, "dry_run": True, "reason": "3 more wait"}
+
+    assert shown("forget_where", answer) == [
+        "Would forget: 2.", "  a", "  b", "3 more wait", "Do it: the same with --no-dry-run",
+    ]  # fmt: skip
+    assert shown("forget_where", answer | {"dry_run": False, "deferred": 0, "reason": None}) == [
+        "Forgotten: 2.", "  a", "  b", "Take it back: dreamctl undo run-1",
+    ]  # fmt: skip
+    assert shown("forget_where", answer | {"ids": [], "reason": None}) == ["Would forget: 0."]
+
+
+def test_a_forgotten_scope_tells_how_much_went_and_how_to_take_it_back_or_what_still_holds_it() -> None:
+    answer = {"scope": "ada", "forgotten": 4, "records": 6}
+    first = "Forgotten in ada and below it: 4 memories, 6 facts, turns and session states."
+
+    assert shown("forget_scope", answer | {"run_id": "run-1"}) == [first, "Take it back: dreamctl undo run-1"]
+    assert shown("forget_scope", answer | {"snapshots": 0}) == [first]
+    assert shown("forget_scope", answer | {"snapshots": 2}) == [
+        first, "2 snapshots may still hold some of it until they rotate.",
+    ]  # fmt: skip
+
+
+def test_a_merge_and_a_step_of_heat_show_the_memory_and_what_is_told_beside_it() -> None:
+    assert "run id        run-1" in shown("merge", MEMORY | {"run_id": "run-1"})
+    lines = shown("promote_heat", MEMORY | {"changed": False, "note": "It is hot already."})
+    assert lines[0] == "Ada is allergic to nuts"
+    assert any(line.startswith("note") and line.endswith("It is hot already.") for line in lines)
 
 
 def test_health_says_what_is_wrong_and_what_to_do() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,6 +205,48 @@ def test_a_request_that_failed_may_be_repeated_with_its_id(daemons: Callable[...
     assert ask(daemon, "remember", {"content": "Ada likes tea"}, key="r1")["created"]
 
 
+#: A call of every method that writes, in an order in which each finds what it needs.
+WRITES: list[tuple[str, dict[str, Any]]] = [
+    ("remember", {"content": "Ada likes tea", "id": "tea"}), ("remember", {"content": "Ada likes cake", "id": "cake"}),
+    ("remember_many", {"items": [{"content": "Grace sails", "id": "boat"}, {"content": "Ada likes her tea", "id": "twin"}]}),
+    ("update", {"id": "tea", "content": "Ada likes green tea"}), ("revert", {"id": "tea", "version": 1}),
+    ("pin", {"id": "tea"}), ("unpin", {"id": "tea"}), ("set_emotion", {"id": "tea", "emotion": 0.9}),
+    ("set_tier", {"id": "tea", "tier": "long"}), ("promote_heat", {"id": "tea"}), ("demote_heat", {"id": "tea"}),
+    ("connect", {"a": "tea", "b": "cake", "label": "at five"}), ("disconnect", {"a": "tea", "b": "cake"}),
+    ("merge", {"survivor": "tea", "duplicate": "twin"}), ("forget", {"id": "cake"}), ("restore", {"id": "cake"}),
+    ("comment", {"id": "tea", "content": "with milk?", "author": "user"}), ("add_turn", {"session": "s", "content": "hello"}),
+    ("end_session", {"session": "s"}), ("clear_session", {"session": "s"}), ("write_session_state", {"text": "all is well"}),
+    ("fact_set", {"key": "k", "value": {"text": "v"}}), ("fact_delete", {"key": "k"}),
+    ("remember_fact", {"subject": "Ada", "predicate": "lives in", "object": "Rome"}),
+    ("remember_procedure", {"name": "brew", "trigger": "thirst", "steps": ["boil", "pour"]}),
+    ("run_job", {"name": "hebbian"}), ("pause_jobs", {}), ("resume_jobs", {}), ("snapshot", {"label": "mine"}),
+    ("forget_where", {"strategy": "importance", "scope": "default", "dry_run": False}), ("reindex", {}),
+    ("forget_scope", {"scope": "default", "confirm": "default"}),
+]  # fmt: skip
+
+
+def test_every_method_that_writes_answers_a_retry_with_what_it_answered(daemon: Daemon, tmp_path: Path) -> None:
+    comment = ""
+    export = tmp_path / "out.jsonl"
+    for number, (method, params) in enumerate(WRITES):
+        first = daemon.call(method, request_id=f"r{number}", **params)
+        assert daemon.call(method, request_id=f"r{number}", **params) == first, method
+        comment = first["id"] if method == "comment" else comment
+        if method == "clear_session":
+            daemon.call("export", path=str(export))
+    forgotten = daemon.call("runs", job="forget_scope")["runs"][0]["run_id"]
+    later: list[tuple[str, dict[str, Any]]] = [
+        ("mark_comments_read", {"ids": [comment]}), ("undo", {"run_id": forgotten}),
+        ("import", {"path": str(export)}), ("backup", {"path": str(tmp_path / "b.zip")}),
+        ("restore_snapshot", {"name": daemon.call("snapshots")["snapshots"][0]["name"]}),
+    ]  # fmt: skip
+    for method, params in later[1:] + later[:1]:
+        first = daemon.call(method, request_id=method, **params)
+        assert daemon.call(method, request_id=method, **params) == first, method
+    told = {method for method, _ in WRITES + later}
+    assert told == {one["name"] for one in daemon.app.service.methods() if one["writes"]}
+
+
 def test_what_is_kept_for_retries_holds_no_text(daemon: Daemon) -> None:
     tea, cake = daemon.remember("Ada likes tea"), daemon.remember("Ada bakes cake")
     planted = "xylophone-quartz"
@@ -243,11 +286,15 @@ def test_methods_are_listed_with_what_they_are_for(shared: Daemon) -> None:
     listed = {one["name"]: one for one in shared.app.service.methods()}
 
     assert set(listed) == {
-        "remember", "remember_many", "update", "forget", "restore", "revert", "recall", "recall_multi", "get", "list",
-        "history", "pin", "unpin", "set_emotion", "set_tier", "connect", "disconnect", "neighbors", "graph_stats", "stats",
-        "tags", "fading", "jobs", "run_job", "runs", "undo", "pause_jobs", "resume_jobs", "health", "version",
+        "remember", "remember_many", "update", "forget", "forget_where", "forget_scope", "restore", "revert", "merge", "pin",
+        "unpin", "set_emotion", "set_tier", "promote_heat", "demote_heat", "recall", "recall_multi", "get", "list", "history",
+        "tags", "entities", "stats", "fading", "connect", "disconnect", "neighbors", "graph_stats", "add_turn", "end_session",
+        "clear_session", "context", "comment", "comments", "mark_comments_read", "wakeup", "write_session_state",
+        "read_session_state", "fact_set", "fact_get", "fact_list", "fact_delete", "remember_fact", "remember_procedure",
+        "jobs", "run_job", "runs", "undo", "pause_jobs", "resume_jobs", "export", "import", "snapshot", "snapshots",
+        "restore_snapshot", "backup", "reindex", "health", "version",
     }  # fmt: skip
-    assert {one["group"] for one in listed.values()} == {"write", "read", "graph", "night", "care"}
+    assert {one["group"] for one in listed.values()} == {"write", "read", "graph", "talk", "facts", "night", "care"}
     assert all(one["about"].endswith(".") for one in listed.values())
     assert listed["recall"]["writes"] is False
     assert shared.app.service.streams("run_job")

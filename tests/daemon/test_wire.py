@@ -12,22 +12,9 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from daemon.methods import METHODS
-from daemon.wire import (
-    EARLIEST,
-    LATEST,
-    Cleared,
-    Id,
-    Instant,
-    Params,
-    Tier,
-    did_you_mean,
-    find,
-    format_instant,
-    openapi,
-    parse_instant,
-    validated,
-)
+from daemon.wire import Cleared, Id, Instant, Params, Tier, did_you_mean, find, openapi, validated
 from storage.errors import KINDS, DreamdError, Invalid, NotFound
+from storage.instants import EARLIEST, LATEST, format_instant, parse_instant
 
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from jobs import purge
 from storage.errors import NotFound
 from storage.model import DAY
+from storage.talk import Turn
+from tests.daemon.methods.asking import refused
 from tests.harness import Daemon
 from tests.jobs import world
 from tests.jobs.by_hand import context
@@ -26,8 +28,8 @@ def gone(draw: st.DrawFn) -> list:
     ]
 
 
-def plan(rows, now=NOW, bin_days=30.0, history_days=365.0) -> purge.Plan:
-    return purge.plan(rows, now, bin_days=bin_days, history_days=history_days)
+def plan(rows, now=NOW, bin_days=30.0, history_days=365.0, turns=()) -> purge.Plan:
+    return purge.plan(rows, turns, now, bin_days=bin_days, history_days=history_days)
 
 
 def names(planned: purge.Plan) -> set[str]:
@@ -84,7 +86,7 @@ def test_a_memory_goes_for_good_with_its_edges_and_versions(daemon: Daemon) -> N
     assert daemon.call("get", id=gone_one)["state"] == "forgotten"
     run = daemon.call("run_job", name="purge")
 
-    assert run["counts"] == dry["counts"] == {"purged": 1, "waiting": 0, "skipped": 0}
+    assert run["counts"] == dry["counts"] == {"purged": 1, "turns": 0, "waiting": 0, "skipped": 0}
     with pytest.raises(NotFound):
         daemon.call("get", id=gone_one)
     assert daemon.call("graph_stats")["edges"] == 0
@@ -121,7 +123,7 @@ def test_what_came_out_of_the_bin_meanwhile_is_skipped(daemon: Daemon) -> None:
     daemon.beat(31)
     ctx = context(daemon)
     planned = purge.plan(
-        ctx.read(lambda: list(ctx.stores.catalogue.gone())), ctx.now, bin_days=30.0, history_days=365.0
+        ctx.read(lambda: list(ctx.stores.catalogue.gone())), [], ctx.now, bin_days=30.0, history_days=365.0
     )
     daemon.call("restore", id=memory)
 
@@ -164,3 +166,28 @@ def test_the_answers_to_retries_are_kept_for_a_day(daemon: Daemon) -> None:
     assert kept() == before + 1
     daemon.beat(0.2)
     assert kept() == before
+
+
+@pytest.mark.parametrize(
+    ("extracted_at", "goes"), [(None, False), (NOW - 90 * DAY + 1.0, False), (NOW - 90 * DAY, True), (NOW + DAY, False)]
+)
+def test_a_turn_goes_ninety_days_after_no_job_needed_it(extracted_at, goes) -> None:
+    turn = Turn(id="t", scope="a", session="s", role="user", at=NOW - 400 * DAY, extracted_at=extracted_at)
+
+    assert bool(plan([], turns=[turn]).turns) is goes
+
+
+def test_turns_that_wait_for_extraction_stay_and_the_others_go_with_their_session(daemon: Daemon) -> None:
+    for session in ("told", "waiting"):
+        for n in range(3):
+            daemon.call("add_turn", session=session, content=f"{session} {n}")
+        daemon.call("end_session", session=session, extract=session == "waiting")
+    daemon.beat(90)
+
+    dry = daemon.call("run_job", name="purge", dry_run=True)
+    run = daemon.call("run_job", name="purge")
+
+    assert (dry["counts"]["turns"], run["counts"]["turns"], run["outcome"]) == (3, 3, "changed")
+    assert daemon.call("run_job", name="purge")["counts"]["turns"] == 0
+    refused(daemon, "not_found", "end_session", session="told")
+    assert len(daemon.call("context", session="waiting")["items"]) == 3

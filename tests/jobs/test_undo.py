@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from jobs import undo
 from jobs.context import BATCH
+from storage.changes import Patch
 from storage.errors import Conflict, NotFound, Refused
 from storage.ledger import Entry
 from storage.model import DAY
@@ -131,17 +132,45 @@ def test_a_step_that_was_undone_alone_is_passed_over_by_the_undo_of_its_night(da
 def test_what_was_changed_since_is_left_and_listed(daemon: Daemon) -> None:
     ids = busy(daemon)
     night = daemon.call("run_job", name="decay")
-    first, second, *others = (example["id"] for example in night["examples"])
+    first, second, third, *others = (example["id"] for example in night["examples"])
     daemon.call("restore", id=first)
     daemon.call("forget", id=second, hard=True)
+    daemon.call("restore", id=third)
+    daemon.call("forget", id=third)
     undone = daemon.call("undo", run_id=night["run_id"])
 
-    assert {first, second} <= set(undone["left"])
+    assert set(undone["left"]) & set(ids) == {first, second, third}
     assert set(others) <= set(undone["restored"])
-    assert daemon.call("get", id=first)["state"] == "live"
+    assert first not in undone["restored"]
+    assert [daemon.call("get", id=one)["state"] for one in (first, third)] == ["live", "forgotten"]
+    daemon.call("restore", id=third)
     with pytest.raises(NotFound):
         daemon.call("get", id=second)
     assert set(ids) - {second} == {one["id"] for one in daemon.call("list", limit=50)["memories"]}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "left"), [("changed", ["a", "b"]), ("cancelled", []), ("failed", [])]
+)  # fmt: skip
+def test_what_a_run_that_was_cut_short_never_came_to_is_not_mentioned(daemon: Daemon, outcome, left) -> None:
+    """Of a run that came through the same says that somebody else took it back."""
+    for memory in ("a", "b", "c"):
+        daemon.remember(f"note {memory}", id=memory)
+    run = daemon.parts.runner._record("demote", "manual", daemon.clock.now())
+
+    def cut_short() -> None:
+        ledger, changer = daemon.stores.ledger, daemon.stores.changer
+        ledger.start_run(run)
+        changer.apply(run.id, [Patch("c", daemon.stores.memories.row("c").seq, {"heat": "cold"})], daemon.clock.now())
+        images = {"heat": "warm"}, {"heat": "cold"}
+        ledger.write_journal(run.id, daemon.clock.now(), [("patch", one, "default", *images) for one in ("b", "a")])
+        ledger.end_run(run.id, daemon.clock.now(), outcome, reason=None, counts={}, examples=[])
+
+    daemon.in_lane(cut_short)
+    undone = daemon.call("undo", run_id=run.id)
+
+    assert (undone["restored"], undone["left"]) == (["c"], left)
+    assert {one["heat"] for one in daemon.call("list")["memories"]} == {"warm"}
 
 
 def test_of_a_memory_only_what_still_stands_is_taken_back(daemon: Daemon) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import strategies as st
@@ -14,6 +12,7 @@ from jobs import scrub, vacuum
 from storage.errors import NotFound
 from storage.forget import SCRUB_DUE
 from storage.store import COLLECTIONS
+from tests.disk import written
 from tests.harness import Daemon
 from tests.jobs.by_hand import context
 from tests.jobs.world import for_all
@@ -50,19 +49,6 @@ def traces(daemon: Daemon, words: Sequence[str]) -> list[tuple[str, str]]:
     images = daemon.in_lane(daemon.stores.ledger._all, "SELECT image FROM journal")
     unpacked = b"".join(zlib.decompress(image) for (image,) in images)
     return found + [(word, "journal") for word, some in forms.items() if any(form in unpacked for form in some)]
-
-
-def written(path: Path) -> Iterator[bytes]:
-    """What was ever written to a file, without its holes."""
-    with path.open("rb") as file:
-        end, length = 0, os.fstat(file.fileno()).st_size
-        while end < length:
-            try:
-                start = os.lseek(file.fileno(), end, os.SEEK_DATA)
-            except OSError:
-                return
-            end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
-            yield os.pread(file.fileno(), end - start, start)
 
 
 def test_a_vacuum_gives_room_back_once(daemon: Daemon) -> None:

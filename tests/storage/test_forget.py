@@ -9,6 +9,7 @@ from storage.errors import Conflict, Invalid, NotFound, Refused
 from storage.fading import Retention
 from storage.forget import SCRUB_DUE, forget, restore
 from storage.graph import connect
+from storage.inverse import inverse
 from storage.memories import BIN, LIVE
 from storage.model import DAY, Memory
 from storage.records import RECORDS
@@ -122,7 +123,7 @@ def test_a_hard_forget_leaves_no_copy_in_any_collection_or_in_the_journal(opened
     assert [(entries[key].before, entries[key].after) for key in (memory, edge.key)] == [(None, None)] * 2
     assert entries[other].before == {"heat": "warm"}
     for key in (memory, edge.key):
-        assert opened.stores.changer.inverse(entries[key], opened.now) == (None, True)
+        assert inverse(opened.stores, entries[key], opened.now) == (None, True)
     assert opened.ledger.fact(SCRUB_DUE) == opened.now
 
 

@@ -161,6 +161,61 @@ def test_names_and_metadata_that_cannot_be_kept_are_refused(given) -> None:
         gate().admit(given)
 
 
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"id": SECRET}, "id"),
+        ({"id": "password=hunter2xyz"}, "id"),
+        ({"scope": f"alice/{SECRET}"}, "scope"),
+        ({"fact": ("password=hunter2xyz", 1)}, "key"),
+        ({"fact": (f"about {SECRET}", 1)}, "key"),
+    ],
+)
+def test_a_name_that_would_be_masked_is_refused_and_never_quoted(given, field) -> None:
+    """Two things that are called by different secrets would be one once both are masked."""
+    with pytest.raises(Invalid) as refused:
+        gate().admit({"content": "tea", **given})
+
+    assert refused.value.extra == {"field": field}
+    told = f"{refused.value.detail} {refused.value.hint}"
+    assert SECRET not in told
+    assert "hunter2" not in told
+    assert "another" in told
+
+
+def test_an_owners_own_pattern_holds_for_names_too() -> None:
+    with pytest.raises(Invalid):
+        gate(redactor=Redactor({"street": "Elm Street"})).admit({"scope": "home/Elm Street"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ba63fc5d-8344-4173-84fa-086c1a933c7c", "9fceb02d0ae598e95dc970b74767f19372d61af8", "wifi-password", "token"],
+)
+def test_a_uuid_a_hash_or_the_name_of_a_secret_is_none(name) -> None:
+    """The first UUID here would pass for an IBAN with its check digits right, as one in 7,000 does."""
+    given = {"id": name, "scope": f"alice/{name}"}
+
+    assert gate().admit(given).fields == given
+    assert gate().admit({"fact": (name, 1)}).fields["fact"] == (name, 1)
+
+
+def test_what_is_only_looked_for_is_masked_and_not_refused() -> None:
+    fields = gate().admit({"key": f"about {SECRET}", "connect_to": [SECRET]}).fields
+
+    assert fields["key"] == "about [REDACTED:aws_access_key]"
+    assert fields["connect_to"] == [SECRET]
+
+
+def test_a_floor_that_is_given_counts_with_what_the_texts_raise_it_to() -> None:
+    floors = [
+        gate().admit({"content": text, "sensitivity_floor": level}).fields["sensitivity_floor"]
+        for text, level in ((SECRET, "secret"), (SECRET, "public"), ("tea", "public"))
+    ]
+
+    assert floors == ["secret", "confidential", "public"]
+
+
 def test_each_text_gets_the_vectors_that_name_it() -> None:
     texts = ["the cat chased the mouse", "Ann: 猫"]
     made = gate(HashEmbedder()).vectors(texts)

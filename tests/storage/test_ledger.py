@@ -13,6 +13,7 @@ import pytest
 
 from storage.errors import Corrupt, Unavailable
 from storage.ledger import Ledger, Run
+from storage.schema import STEPS, VERSION
 
 NOW = 1_767_225_600.0
 
@@ -127,6 +128,24 @@ def test_the_journal_tells_a_runs_changes_newest_first(ledger) -> None:
     assert (entries[2].before, entries[2].after, entries[2].undone) == ({"heat": "warm"}, {"heat": "cold"}, False)
 
 
+def test_the_journal_tells_what_all_runs_changed_of_one_thing_newest_first(ledger) -> None:
+    for n, run in enumerate(("r", "other", "r")):
+        ledger.write_journal(run, NOW + n, [("patch", key, "a", {"n": n}, {"n": n + 1}) for key in ("m1", "m2")])
+
+    assert [(entry.run, entry.key, entry.before) for entry in ledger.journal_at("m1")] == [
+        ("r", "m1", {"n": 2}), ("other", "m1", {"n": 1}), ("r", "m1", {"n": 0})
+    ]  # fmt: skip
+    assert ledger.journal_at("nothing") == []
+
+
+def test_changes_by_which_a_run_takes_back_its_own_are_told_as_undone(ledger) -> None:
+    ledger.write_journal("r", NOW, [("forget", "m1", "a", {}, {})])
+    ledger.write_journal("r", NOW, [("restore", "m1", "a", {}, {}), ("forget", "m2", "a", {}, {})], undone=True)
+
+    assert [entry.undone for entry in ledger.journal_of("r")] == [True, True, False]
+    assert ledger.moved_since(NOW - 1, "forget") == {"a": 1}
+
+
 def test_moves_are_counted_by_scope_until_they_are_taken_back(ledger) -> None:
     ledger.write_journal("r", NOW, [("forget", f"m{n}", scope, {}, {}) for n, scope in enumerate("aab")])
     ledger.write_journal("r", NOW, [("expire", "m9", "a", {}, {})])
@@ -143,9 +162,13 @@ def test_moves_are_counted_by_scope_until_they_are_taken_back(ledger) -> None:
 def test_an_erased_image_leaves_no_bytes_in_the_file_or_its_log_and_its_entry_stays(ledger, path) -> None:
     fields = {"metadata": {"city": "Ouagadougou"}}
     edge = ["gone", "other", "manual", 2.0, NOW, NOW, "they met in Ouagadougou"]
-    images = [zlib.compress(json.dumps(pair, ensure_ascii=False).encode()) for pair in ([fields, fields], [None, edge])]
+    handed = {"kind": "comment", "owner": "other", "origins": ["first", "gone"], "content": "it rains in Ouagadougou"}
+    pairs = ([fields, fields], [None, edge], [handed, None])
+    images = [zlib.compress(json.dumps(pair, ensure_ascii=False).encode()) for pair in pairs]
     ledger.write_journal("r", NOW, [("patch", "gone", "a", fields, fields), ("patch", "kept", "a", {"n": 1}, {"n": 2})])
     ledger.write_journal("r", NOW, [("edge", "e1", "a", None, edge), ("edge", "e2", "a", ["x", "y"], None)])
+    own = handed | {"origins": ["first"]}
+    ledger.write_journal("r", NOW, [("record", "r1", "a", handed, None), ("record", "r2", "a", None, own)])
     files = [path, path.with_name("state.db-wal")]
     assert all(any(image in file.read_bytes() for file in files) for image in images)
 
@@ -153,7 +176,32 @@ def test_an_erased_image_leaves_no_bytes_in_the_file_or_its_log_and_its_entry_st
 
     assert not any(image in file.read_bytes() for file in files for image in images)
     told = {entry.key: (entry.before, entry.after) for entry in ledger.journal_of("r")}
-    assert told == {"gone": (None, None), "e1": (None, None), "kept": ({"n": 1}, {"n": 2}), "e2": (["x", "y"], None)}
+    assert told == {
+        "gone": (None, None), "e1": (None, None), "r1": (None, None), "kept": ({"n": 1}, {"n": 2}),
+        "e2": (["x", "y"], None), "r2": (None, own),
+    }  # fmt: skip
+
+
+def test_the_images_of_a_scope_and_what_lies_below_it_go_but_for_what_is_spared(ledger) -> None:
+    note = {"kind": "note", "owner": "spared", "text": "x"}
+    of_scope = {**note, "owner": "\0fact\0a/b"}
+    edges = {"e1": ["one", "other", "manual"], "e2": ["one", "spared", "manual"]}
+    entries = [
+        *(("patch", scope, scope, {"n": 1}, {"n": 2}) for scope in ("a", "a/b", "a/b/c", "a/bc", "ab", "A/B")),
+        ("forget", "spared", "a/b", {"n": 1}, {"n": 2}), ("erase", "purged", "a/b", None, None),
+        *(("edge", key, "a/b", None, edge) for key, edge in edges.items()),
+        ("record", "r1", "a/b", note, None), ("record", "r2", "a/b", of_scope, None), ("record", "r3", "a/b", of_scope, None),
+    ]  # fmt: skip
+    ledger.write_journal("r", NOW, entries)
+
+    ledger.erase_images_within("a/b", {"spared", "r3"})
+
+    left = {entry.key for entry in ledger.journal_of("r") if (entry.before, entry.after) != (None, None)}
+    assert left == {"a", "a/bc", "ab", "A/B", "spared", "e2", "r1", "r3"}
+    assert len(ledger.journal_of("r")) == len(entries)
+    ledger.erase_images_within("a/b")
+    left = {entry.key for entry in ledger.journal_of("r") if (entry.before, entry.after) != (None, None)}
+    assert left == {"a", "a/bc", "ab", "A/B"}
 
 
 def test_what_is_past_its_time_is_let_go(ledger) -> None:
@@ -248,7 +296,7 @@ def test_a_damaged_file_is_refused_with_the_way_out_and_left_as_it_is(path, cont
     with pytest.raises(Corrupt) as refused:
         Ledger(path)
 
-    assert "restore_snapshot" in refused.value.hint
+    assert f"mv {path} " in refused.value.hint
     assert str(path) in refused.value.detail
     assert path.read_bytes() == content
 
@@ -282,3 +330,66 @@ def test_a_full_disk_makes_writes_unavailable_and_reads_go_on(ledger) -> None:
     assert ledger.fact("key") == "value"
     assert ledger.fact("big") is None
     assert not ledger._db.in_transaction
+
+
+def test_a_ledger_of_the_first_version_is_brought_up_to_date_and_keeps_what_it_had(path) -> None:
+    old = sqlite3.connect(path)
+    old.executescript(STEPS[0])
+    old.execute("PRAGMA user_version = 1")
+    old.execute("INSERT INTO meta VALUES ('key', '7')")
+    old.commit()
+    old.close()
+
+    ledger = Ledger(path)
+
+    assert ledger.fact("key") == 7
+    ledger.note_erased(["p"], NOW)
+    assert ledger.erased_since(NOW, 1) == ["p"]
+    ledger.close()
+    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def test_answers_given_since_an_instant_are_let_go(ledger) -> None:
+    for n in range(3):
+        ledger.keep_answer(f"r{n}", "remember", "-", {}, NOW + n)
+
+    ledger.drop_answers(NOW + 1)
+
+    assert [ledger.answer(f"r{n}", since=0.0) is not None for n in range(3)] == [True, False, False]
+
+
+def test_what_was_erased_is_told_by_its_time_or_by_its_number(ledger) -> None:
+    assert ledger.last_erasure() == 0
+    ledger.note_erased(["a", "b"], NOW)
+    before = ledger.last_erasure()
+    ledger.note_erased(["c", "a"], NOW - 100)  # by a clock that was set back
+
+    assert sorted(ledger.erased_since(NOW, before)) == ["a", "b", "c"]
+    assert sorted(ledger.erased_since(NOW + 1, before)) == ["a", "c"]
+    assert ledger.erased_since(NOW + 1, ledger.last_erasure()) == []
+
+
+def test_an_undo_that_did_not_happen_to_the_memories_can_be_made_again(ledger) -> None:
+    for name, job, at in (("early", "decay", 0), ("kept", "undo", 1), ("other", "decay", 2), ("void", "undo", 10)):
+        ledger.start_run(run(name, job, NOW + at))
+        end(ledger, name)
+    for target, by in (("early", "kept"), ("other", "void")):
+        ledger.write_journal(target, NOW, [("patch", target, "a", {"n": 1}, {"n": 2})])
+        ledger.mark_entries([entry.number for entry in ledger.journal_of(target)], undone=True)
+        ledger.mark_undone(target, by)
+
+    ledger.forget_undos(NOW + 5)
+
+    assert [ledger.run(name).undone_by for name in ("early", "other")] == ["kept", None]
+    assert [ledger.journal_of(name)[0].undone for name in ("early", "other")] == [True, False]
+
+
+def test_a_copy_is_a_ledger_as_it_was_at_that_moment(ledger, path) -> None:
+    ledger.set_fact("key", "then")
+    ledger.copy_to(path.with_name("copy.db"))
+    ledger.set_fact("key", "later")
+
+    copy = Ledger(path.with_name("copy.db"))
+
+    assert copy.fact("key") == "then"
+    copy.close()

@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.engine import Point, Query
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, NotFound, Unavailable
 from storage.memories import BATCH, BIN, LIVE, Vectors, from_payload, to_payload
 from storage.model import HEATS, SENSITIVITIES, SOURCES, TIERS, TYPES, Memory, point_id, scored_text
+from storage.rank import Weights
+from storage.store import Stores
+from tests.fakes import MortalEngine
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 floats = st.floats(-1e6, 1e6).map(lambda number: round(number, 6))
@@ -256,6 +259,25 @@ def test_a25_a_crash_in_the_middle_of_a_move_out_of_the_bin_leaves_the_memory_li
     assert opened.row(memory).state == "live"
     assert (opened.engine.count(LIVE), opened.engine.count(BIN)) == (1, 0)
     assert opened.found("the cat") == [memory]
+
+
+def test_a25_a_move_whose_source_cannot_be_removed_is_made_and_stays_made_after_a_restart(fresh) -> None:
+    """Else it would be live until the restart and in the bin from then on."""
+    fresh.add("one", id="m")
+    fields = {"forgotten_at": 5.0, "forgotten_reason": "request"}
+    engine = MortalEngine(fresh.engine, Unavailable("The disk is full.", hint="df -h"))
+    stores = Stores(engine, fresh.ledger, weights=Weights(), default_sensitivity="personal")
+    stores.load()
+    engine.writes_left = 1
+    with pytest.raises(Unavailable):
+        stores.memories.move({"m": fields})
+    assert stores.memories.row("m").state == "forgotten"
+
+    engine.writes_left = 9
+    stores.memories.move({"m": dict.fromkeys(fields) | {"forgotten_reason": ""}})
+    assert (stored(fresh, LIVE, "m") is None, stored(fresh, BIN, "m")) == (False, None)
+    fresh.reopen()
+    assert fresh.row("m").state == "live"
 
 
 def test_a_damaged_store_is_read_and_not_mended(opened) -> None:

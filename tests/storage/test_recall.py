@@ -355,7 +355,7 @@ def test_as_many_as_are_asked_for_come_where_there_are_so_many(opened) -> None:
 
 def test_the_author_of_a_hidden_memory_is_nobody_to_a_lower_clearance(opened) -> None:
     opened.add("hidden", author="Zorblaxia", sensitivity="secret")
-    tea = opened.add("Zorblaxia likes tea", sensitivity="public")
+    tea = opened.add("zorblaxia likes tea", sensitivity="public")
 
     assert opened.read(tea).entities == ()
     assert why(opened, "what does Zorblaxia like?", where={"clearance": "public"})[tea]["entity"] == 0.0

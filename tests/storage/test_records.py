@@ -10,7 +10,7 @@ import pytest
 from storage.embed import Fingerprint
 from storage.engine import Point
 from storage.model import Version, point_id
-from storage.records import RECORDS, Records
+from storage.records import RECORDS, Records, owner_of, record_key
 
 
 def version(memory: str, number: int, **fields: object) -> Version:
@@ -75,6 +75,25 @@ def test_what_belongs_to_erased_memories_goes_and_the_rest_stays(opened, records
     assert opened.engine.count(RECORDS) == 2
 
 
+def test_what_was_taken_from_a_memory_is_found_until_it_goes_or_is_given_back(opened, records) -> None:
+    """Of any kind, also of one that we do not know, and over a restart."""
+    note = {"kind": "note", "owner": "c", "text": "x"}
+    keys = [record_key("a", name) for name in ("one", "two", "three", "own")]
+    records.put({keys[0]: {**note, "origins": ["a"]}, keys[1]: {**note, "origins": ["a", "b"]}})
+    records.put({keys[2]: {"owner": "c", "kind": "dream", "origins": ["a", "b"]}, keys[3]: note})
+
+    def found(*memories: str) -> set[str]:
+        return set(opened.stores.records.taken_from(memories))
+
+    assert (found("a"), found("b"), found("c")) == (set(keys[:3]), set(keys[1:3]), set())
+    assert len(opened.stores.records.taken_from(["a", "b", "nobody"])) == 3
+    opened.reopen()
+    assert (found("a"), found("b")) == (set(keys[:3]), set(keys[1:3]))
+    opened.stores.records.put({keys[1]: {**note, "origins": ["a"]}, keys[0]: {**note, "owner": "a"}})
+    opened.stores.records.drop([keys[2], keys[3]])
+    assert (found("a"), found("b")) == ({keys[1]}, set())
+
+
 def test_the_fingerprint_is_kept_for_good(opened, records) -> None:
     assert records.fingerprint() is None
     fingerprint = opened.embedder.fingerprint
@@ -96,3 +115,22 @@ def test_b11_a_record_of_a_kind_that_we_do_not_know_is_kept_until_its_owner_is_e
     assert owners(records) == {"m": 1}
     records.erase(["m"])
     assert opened.engine.count(RECORDS) == 1
+
+
+def test_what_belongs_to_a_scope_is_told_apart_from_what_belongs_to_its_memories(records) -> None:
+    of_scopes = {}
+    for scope in ("a", "a/b", "a/b/c", "a/bc", "ab"):
+        owner = owner_of("facts", scope)
+        of_scopes[scope] = record_key(owner, "k")
+        records.put(
+            {of_scopes[scope]: {"kind": "note", "owner": owner, "scope": scope, "text": "x", "sensitivity": "public"}}
+        )
+    records.put({record_key("m", "c"): {"kind": "note", "owner": "m", "scope": "a/b", "sensitivity": "public"}})
+    records.add_version(version("m", 1))
+
+    found = {key: payload for batch in records.within("a/b") for key, payload in batch.items()}
+
+    assert found.keys() == {of_scopes["a/b"], of_scopes["a/b/c"]}
+    assert {name for payload in found.values() for name in payload} == {"owner", "scope", "sensitivity"}
+    assert {key for batch in records.within("*") for key in batch} == set(of_scopes.values())
+    assert records.of("m").keys() == {record_key("m", "c"), record_key("m", "version:1")}

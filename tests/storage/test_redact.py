@@ -233,6 +233,7 @@ hf_hub_download("model") under npm_config_registry
 192.168.1.100, 00:1A:2B:3C:4D:5E, 2001:0db8:85a3:0000:0000:8a2e:0370:7334
 3.14159265358979323846, -122.4194155, 37.7749295
 s3://bucket/key-2024/part-00001.parquet
+in ba63fc5d-8344-4173-84fa-086c1a933c7c, cd7c8df9-3223-4d92-be76-05734188dddd and 2105a338-ad22-45f7-bcb1-98d68febb3e8
 [REDACTED:password] is what a mask looks like, [REDACTED:api_key]: abc123def456 is behind one
 """.strip().splitlines()
 

@@ -53,7 +53,7 @@ def test_names_heard_in_the_scope_are_entities_but_for_the_author(opened) -> Non
     opened.add("hello too", author="李雷")
     opened.add("hello there", author="Bob", scope="elsewhere")
 
-    memory = opened.read(opened.add("Ann told 李雷说 and Bob", author="Ann"))
+    memory = opened.read(opened.add("Ann told 李雷说 and bob", author="Ann"))
 
     assert memory.entities == ("李雷",)
 

@@ -13,12 +13,13 @@ from itertools import pairwise
 import pytest
 
 from storage import edge_files
+from storage.catalogue import Catalogue
 from storage.embed import Fingerprint
 from storage.errors import Corrupt
 from storage.memories import LIVE
 from storage.model import point_id
 from storage.store import COLLECTIONS, MARKS, collections
-from storage.synapses import associate
+from storage.synapses import Synapses, associate
 from tests.storage.opened import Opened
 
 
@@ -154,6 +155,28 @@ def test_what_was_acknowledged_survives_a_kill_and_deletes_are_no_damage(tmp_pat
     assert sum(edge.kind == "manual" for edge in opened.stores.synapses.of("last")) == 1
     assert [row.version for row in opened.stores.catalogue.rows() if row.tags == ("x",)] == [2]
     opened.close()
+
+
+def test_of_a_store_that_was_replaced_nothing_stays_in_ram(opened) -> None:
+    opened.add("alpha", id="a", session="s", author="Ann")
+    opened.add("beta", id="b", session="s", connect_to=["a"])
+    opened.forget(opened.add("gone"))
+    fingerprint = opened.stores.settle_fingerprint(opened.embedder.fingerprint)
+    for name in COLLECTIONS:
+        for batch in list(opened.engine.scroll(name, fields=[])):
+            opened.engine.delete(name, [record.id for record in batch])
+    opened.stores.damage = ["until now"]
+
+    opened.stores.reload()
+
+    for one, new in ((opened.stores.catalogue, Catalogue()), (opened.stores.synapses, Synapses(opened.engine))):
+        assert vars(one) | {"_latest": 0.0} == vars(new) | {"_latest": 0.0}
+    assert fingerprint is not None
+    assert opened.stores.records.fingerprint() is None
+    assert opened.stores.damage == []
+    assert opened.found("alpha") == []
+    opened.add("alpha", id="a")
+    assert opened.found("alpha") == ["a"]
 
 
 def test_an_absence_counts_from_the_moment_it_is_taken_in(opened) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ def at_once(daemon: Daemon, *calls: tuple[str, dict[str, Any]], key: str = "") -
 
 
 class WatchedEmbedder(HashEmbedder):
-    """Notes every text, and fails while `broken` or where a text holds `poison`."""
+    """Notes every text, and fails while `broken` or where a text holds `poison`; `meanwhile` is done once as it embeds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,9 +56,13 @@ class WatchedEmbedder(HashEmbedder):
         self.texts: list[str] = []
         self.broken = False
         self.poison = ""
+        self.meanwhile: Callable[[], None] | None = None
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.texts += texts
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
         if self.broken or (self.poison and any(self.poison in text for text in texts)):
             raise RuntimeError("the model is broken")
         return super().embed(texts)

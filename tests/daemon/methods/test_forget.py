@@ -162,7 +162,7 @@ def test_a_hard_forget_erases_everything_at_once(daemon: Daemon) -> None:
 
     done = daemon.call("forget", id=gone, hard=True)
 
-    assert done == {"forgotten": [gone], "missing": []}
+    assert done == {"forgotten": [gone], "missing": [], "snapshots": 0}
     for method in ("get", "history", "neighbors", "restore"):
         refused(daemon, "not_found", method, id=gone)
     assert daemon.call("neighbors", id=tea)["neighbors"] == []
@@ -206,7 +206,8 @@ def test_what_lies_in_the_bin_can_be_erased_too(daemon: Daemon) -> None:
     tea = daemon.remember("Ada likes tea")
     daemon.call("forget", id=tea)
 
-    assert daemon.call("forget", ids=[tea, "nobody"], hard=True) == {"forgotten": [tea], "missing": ["nobody"]}
+    done = daemon.call("forget", ids=[tea, "nobody"], hard=True)
+    assert done == {"forgotten": [tea], "missing": ["nobody"], "snapshots": 0}
     refused(daemon, "not_found", "get", id=tea)
 
 

@@ -228,6 +228,7 @@ def test_a_cursor_belongs_to_its_sort_and_is_checked(daemon: Daemon) -> None:
     [
         ({"limit": 0}, "limit"), ({"limit": 501}, "limit"), ({"limit": "5"}, "limit"), ({"sort": "newest"}, "sort"),
         ({"state": "dead"}, "state"), ({"since": "now"}, "since"), ({"where": {"a": {}}}, "where.a"), ({"query": "x"}, "query"),
+        ({"since": "2026-02-01", "until": "2026-01-31"}, "until"),
     ],
 )  # fmt: skip
 def test_a_wrong_list_is_invalid_by_its_field(shared: Daemon, params, field) -> None:

@@ -148,6 +148,11 @@ def test_every_filter_is_hard_and_recall_and_list_keep_it_alike(teas: Daemon, fi
         ({"query": "x", "tier": ["long", "lnog"]}, "tier", "Did you mean 'long'?"),
         ({"query": "x", "since": "2026-13-01"}, "since", "dreamctl recall --help"),
         (
+            {"query": "x", "since": "2026-02-01", "until": "2026-01-31"},
+            "until",
+            "Exchange since and until, or leave one of them out.",
+        ),
+        (
             {"query": "x", "scope": "a/*"},
             "scope",
             "a scope is a path such as alice/coder/session-7; see dreamctl stats --scope '*'",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.daemon.methods.asking import WatchedEmbedder, refused
+from tests.daemon.methods.asking import WatchedEmbedder, at_once, refused
 from tests.harness import Daemon
 
 START = "2026-01-01T00:00:00Z"
@@ -37,7 +37,7 @@ def test_a_memory_without_options_has_the_defaults_that_the_contract_names(daemo
 
     assert done == {"id": done["id"], "created": True, "version": 1, "sensitivity": "personal", "redactions": {}}
     assert kept.pop("content_hash")
-    assert kept == DEFAULTS | {"id": done["id"]}
+    assert kept == DEFAULTS | {"id": done["id"], "entities": ["Ada"]}
 
 
 def test_every_field_that_is_given_is_kept(daemon: Daemon) -> None:
@@ -107,6 +107,22 @@ def test_an_id_that_is_taken_elsewhere_or_lies_in_the_bin_is_a_conflict(daemon: 
 
     assert "another scope" in elsewhere.detail
     assert binned.hint == "dreamctl restore tea"
+
+
+@pytest.mark.parametrize(("field", "value"), [("id", AWS_KEY), ("scope", f"alice/{AWS_KEY}")])
+def test_c8_an_id_or_a_scope_that_holds_a_secret_is_refused_where_it_is_new_and_else_not_found(
+    daemon: Daemon, field: str, value: str
+) -> None:
+    given = {"content": "Ada likes tea", field: value}
+    many = daemon.call("remember_many", items=[given])["results"][0]
+
+    for error in (refused(daemon, "invalid", "remember", **given).__dict__, many):
+        told = f"{error['detail']} {error['hint']}"
+        assert (error.get("extra") or error)["field"] == field
+        assert AWS_KEY not in told
+    refused(daemon, "not_found", "get", id=AWS_KEY)
+    refused(daemon, "not_found", "update", id=AWS_KEY, content="x")
+    assert daemon.call("stats", scope="*")["total"] == 0
 
 
 def test_connect_to_joins_by_hand_and_an_unknown_end_keeps_the_memory_out(daemon: Daemon) -> None:
@@ -341,6 +357,18 @@ def test_revert_brings_an_old_text_back_as_a_new_version(daemon: Daemon) -> None
         "Ada likes tea",
     ]
     assert daemon.call("recall", query="tea")["hits"][0]["id"] == "tea"
+
+
+def test_a_revert_that_meets_a_rise_in_sensitivity_leaves_it_raised(daemon: Daemon) -> None:
+    """The level is compared as the text is written, whatever it was when the version was looked up."""
+    for number in range(10):
+        memory = daemon.remember(f"plan {number}", sensitivity="public")
+        daemon.call("update", id=memory, content=f"plan {number} in other words")
+        calls = [("revert", {"id": memory, "version": 1}), ("update", {"id": memory, "sensitivity": "secret"})]
+        at_once(daemon, *(calls if number % 2 else calls[::-1]))
+
+        kept = daemon.call("get", id=memory)
+        assert (kept["content"], kept["sensitivity"]) == (f"plan {number}", "secret")
 
 
 def test_reverting_to_a_version_that_does_not_exist_is_not_found(daemon: Daemon) -> None:
