@@ -98,6 +98,26 @@ class MortalEngine:
         self.writes_left -= 1
 
 
+class NotedEngine:
+    """Passes everything on to an engine and notes what was asked, in order; a scroll without a condition stands out."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.noted: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        asked = getattr(self._engine, name)
+        if not callable(asked):
+            return asked
+
+        def noting(*arguments: Any, **options: Any) -> Any:
+            whole = name == "scroll" and options.get("condition") is None
+            self.noted.append(f"{name} {arguments[0] if arguments else ''}{' whole' * whole}")
+            return asked(*arguments, **options)
+
+        return noting
+
+
 class SettableClock:
     """A clock that stands still until it is advanced, and gives the same ids in the same order every time."""
 

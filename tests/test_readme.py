@@ -49,7 +49,7 @@ def shell(folder: Path, process: Process) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_the_day_in_the_readme_is_what_happens(folder: Path) -> None:
+def test_a13_the_day_in_the_readme_is_what_happens(folder: Path) -> None:
     checker = doctest.OutputChecker()
     process = Process(folder, OPTIONS)
     process.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,20 @@ REDACTOR = Redactor()
 class Opened:
     """The stores of one folder; `crash` leaves them as a killed process would."""
 
-    def __init__(self, folder: Path, *, default_sensitivity: str = "personal") -> None:
+    def __init__(
+        self, folder: Path, *, default_sensitivity: str = "personal", around: Callable[[Any], Any] = lambda engine: engine
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.clock = SettableClock()
         self.embedder = HashEmbedder()
         self.gate = Gate(REDACTOR, self.embedder, KEYWORDS, levels={}, default=default_sensitivity)
         self._default = default_sensitivity
+        self._around = around  # puts something around the engine
         self.open()
 
     def open(self) -> None:
         dimension = self.embedder.fingerprint.dimension
-        self.engine = EdgeEngine.open(self.folder / "store", collections(dimension), reserve_mb=16)
+        self.engine = self._around(EdgeEngine.open(self.folder / "store", collections(dimension), reserve_mb=16))
         self._fill()
 
     def _fill(self) -> None:
