@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from jobs.context import BATCH
@@ -352,3 +353,11 @@ def test_what_a_kill_cut_off_is_closed_at_the_next_start(daemons: Callable[..., 
     (told,) = runs(daemon)
 
     assert (told["run_id"], told["outcome"], told["reason"]) == (run.id, "cancelled", "cut_off")
+
+
+def test_a_dry_run_says_so_in_the_log(daemon: Daemon) -> None:
+    with capture_logs(processors=[merge_contextvars]) as logs:
+        for dry_run in (True, False):
+            daemon.call("run_job", name="decay", dry_run=dry_run)
+
+    assert [one.get("dry_run", False) for one in logs if one["event"] == "job.finished"] == [True, False]
