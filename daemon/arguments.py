@@ -82,7 +82,10 @@ def parser_of(verb: Verb) -> _Parser:
             parser.add_argument(f"<{param.name}>", nargs="*", metavar=param.name.upper(), help=_about(param, notes))
         _add_flags(parser, param, argparse.SUPPRESS if param.name in verb.positional else _about(param, []))
     _add_options(parser)
-    parser.usage = " ".join([parser.prog, *(_usage(verb.params[name]) for name in verb.positional), "[options]"])
+    words = [_usage(verb.params[name]) for name in verb.positional]
+    needed = [param for param in verb.params.values() if param.required and param.name not in verb.positional]
+    flags = [f"{param.flags[-1]} {param.name.upper()}" for param in needed]
+    parser.usage = " ".join([parser.prog, *words, *flags, "[options]"])
     return parser
 
 
@@ -196,7 +199,7 @@ def _about(param: Param, notes: list[str]) -> str:
         notes.append("repeatable")
     if param.default not in (None, "", [], {}, True, False):
         notes.append(f"default: {param.default}")
-    about = f"Switch off: {param.about}" if param.default is True else param.about
+    about = f"Without it: {param.about}" if param.default is True else param.about
     return " ".join([about, *([f"({'; '.join(notes)})"] if notes else [])]).strip().replace("%", "%%")
 
 

@@ -7,26 +7,30 @@ from typing import Any, Final
 
 from daemon.terminal import Screen, ago, wrap
 
+#: Where to look when nothing is there: what was asked is not known here, so it must be true of any scope.
+ELSEWHERE: Final = "dreamctl stats --scope '*' counts every scope."
 _INDENT: Final = "  "
+_SECTIONS: Final = ("pinned", "active", "recent", "high_emotion", "random_old")
 
 
 def wakeup(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """Each section that has something, and how much there was no room for."""
+    scopes = len({memory["scope"] for name in _SECTIONS for memory in result[name]}) > 1
     sections = [
-        _memories("Pinned", result["pinned"], screen),
-        _memories("Live context", result["active"], screen),
+        _memories("Pinned", result["pinned"], screen, scopes=scopes),
+        _memories("Live context", result["active"], screen, scopes=scopes),
         _section("Session state", [_text(one, "text", screen) for one in [result["session_state"]] if one], screen),
         _section("Unread comments", [_comment(one, screen) for one in result["unread_comments"]], screen),
-        _memories("Most recent", result["recent"], screen),
-        _memories("Strongly felt of late", result["high_emotion"], screen),
-        _memories("From long ago", result["random_old"], screen),
+        _memories("Most recent", result["recent"], screen, scopes=scopes),
+        _memories("Strongly felt of late", result["high_emotion"], screen, scopes=scopes),
+        _memories("From long ago", result["random_old"], screen, scopes=scopes),
         _section("Timeline", [wrap(line, screen, _INDENT) for line in result["timeline"]], screen),
         _said(result["last_session"], screen),
         _room(result, screen),
     ]
     told = [lines for lines in sections[:-1] if lines]
     if not told and not result["left_out"]:
-        yield "Nothing yet. Without --scope only `default` is asked; --scope '*' asks every scope."
+        yield f"Nothing yet in this scope. {ELSEWHERE}"
         return
     for number, lines in enumerate([*told, sections[-1]]):
         yield from [""] * bool(number)
@@ -58,13 +62,14 @@ def _section(title: str, parts: Sequence[Iterator[str]], screen: Screen) -> list
     return [screen.bold(title), *(line for lines in parts for line in lines)] if parts else []
 
 
-def _memories(title: str, memories: Sequence[Mapping[str, Any]], screen: Screen) -> list[str]:
-    return _section(title, [_memory(memory, screen) for memory in memories], screen)
+def _memories(title: str, memories: Sequence[Mapping[str, Any]], screen: Screen, *, scopes: bool) -> list[str]:
+    return _section(title, [_memory(memory, screen, scopes=scopes) for memory in memories], screen)
 
 
-def _memory(memory: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+def _memory(memory: Mapping[str, Any], screen: Screen, *, scopes: bool) -> Iterator[str]:
     yield from _text(memory, "content", screen, f"{memory['author']}: " if memory["author"] else "")
-    yield from _about(f"{memory['id']}  {ago(memory['created_at'], screen.now)}", screen)
+    scope = [memory["scope"]] if scopes else []
+    yield from _about("  ".join([memory["id"], ago(memory["created_at"], screen.now), *scope]), screen)
 
 
 def _comment(comment: Mapping[str, Any], screen: Screen) -> Iterator[str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from daemon.briefings import ELSEWHERE
 from daemon.terminal import Screen, ago, table, wrap
 
 
@@ -19,7 +20,7 @@ def comments(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         about = "  ".join([one["id"], f"on {one['memory']}", *answers])
         yield from (screen.dim(line) for line in wrap(about, screen, "  "))
     if not result["comments"]:
-        yield "No comments. Without an id and --scope only `default` is asked; --scope '*' asks every scope."
+        yield f"No comments. {ELSEWHERE}"
     if result["unread"]:
         yield screen.dim(f"{result['unread']} unread. Once read: dreamctl mark_comments_read ID ...")
 
@@ -51,7 +52,7 @@ def facts(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield screen.bold(f"in {scope}")
         yield from _table(held, screen)
     if not result["facts"] and not result["below"]:
-        yield "No facts. Without --scope only `default` is asked; --scope '*' asks every scope."
+        yield f"No facts in this scope or below it. {ELSEWHERE}"
 
 
 def kept(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from daemon import briefings, notes, reports, transfers
+from daemon.briefings import ELSEWHERE
 from daemon.terminal import Screen, ago, clip, fields, harmless, table, wrap
 
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -68,7 +69,7 @@ def _recalled(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         if "why" in hit:
             yield from (screen.dim(line) for line in wrap(_why(hit["why"]), screen, indent))
     if not result["hits"]:
-        yield "Nothing found. Without --scope only `default` is asked; --scope '*' asks every scope."
+        yield f"Nothing found in this scope. {ELSEWHERE}"
     if "degraded" in result:
         yield screen.yellow(f"Degraded: {result['degraded']}. See: dreamctl health")
 
@@ -99,14 +100,21 @@ def _why(why: Mapping[str, Any]) -> str:
 
 
 def _list(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    scopes = ["SCOPE"] if len({one["scope"] for one in result["memories"]}) > 1 else []
     rows = [
-        [one["id"], ago(one["created_at"], screen.now), one["tier"], shortened(_said(one))]
+        [
+            one["id"],
+            ago(one["created_at"], screen.now),
+            one["tier"],
+            *(one["scope"] for _ in scopes),
+            shortened(_said(one)),
+        ]
         for one in result["memories"]
     ]
     if not rows:
         yield "No memories."
         return
-    yield from table(screen, ["ID", "AGE", "TIER", "CONTENT"], rows)
+    yield from table(screen, ["ID", "AGE", "TIER", *scopes, "CONTENT"], rows)
     if result["cursor"]:
         yield screen.dim(f"More: the same with --cursor {result['cursor']}")
 
@@ -118,6 +126,38 @@ def _memory(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     yield from fields(screen, [(name, _dated(value, screen)) for name, value in told.items()])
     if result.get("context"):
         yield from ("", screen.bold("context"), *wrap(result["context"], screen, "  "))
+
+
+def _changed(said: str) -> Callable[[Mapping[str, Any], Screen], Iterator[str]]:
+    """A way to show a memory of which one thing changed: what that was, then the text; `get` shows the rest."""
+
+    def lines(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+        if result.get("changed") is False:
+            yield f"Nothing changed: {result.get('note', '')}".rstrip(": ")
+        else:
+            done, colon, told = said.format_map(result).partition(": ")
+            yield screen.green(done) + colon + told
+        yield from wrap(result["content"], screen, "  ")
+        yield from reports.way_back(result, screen)
+
+    return lines
+
+
+def _updated(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """The new version, and what the gate did to it."""
+    yield from _changed("Updated: {id}, version {version}, {sensitivity}")(result, screen)
+    if result["redactions"]:
+        yield screen.yellow(f"Redacted: {cell(result['redactions'], screen)}")
+
+
+def _connected(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    label = f", {result['label']}" if result["label"] else ""
+    about = f"{result['kind']}, {result['weight']:.1f}{label}"
+    yield f"{screen.green('Joined')} {result['a']} and {result['b']}: {about}"
+
+
+def _disconnected(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    yield f"{screen.green('Parted')} {result['a']} and {result['b']}."
 
 
 def _dated(value: Any, screen: Screen) -> str:
@@ -166,18 +206,9 @@ def _remembered_many(result: Mapping[str, Any], screen: Screen) -> Iterator[str]
             yield screen.red(f"item {number}: {item['detail']}") + f" {item['hint']}"
 
 
-def _forgotten(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
-    yield from (f"{screen.green('Forgotten')}: {one}" for one in result["forgotten"])
-    yield from (f"{screen.yellow('Not there')}: {one}" for one in result["missing"])
-    if result.get("snapshots"):
-        yield screen.yellow(f"Snapshots that may still hold it: {result['snapshots']}. See: dreamctl snapshots")
-    if result["forgotten"] and "snapshots" not in result:
-        yield screen.dim("Take it back: dreamctl restore ID")
-
-
 def _entities(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     if not result["entities"]:
-        yield "No names. Without --scope only `default` is asked; --scope '*' asks every scope."
+        yield f"No names in this scope. {ELSEWHERE}"
         return
     rows = [
         [one["name"], str(one["count"]), ", ".join(f"{other['name']} {other['count']}" for other in one["related"])]
@@ -199,6 +230,10 @@ def _session(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     )
 
 
+def _cleared(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    yield f"{screen.green('Removed')} {transfers.number('turn', result['turns'])}."
+
+
 def _turn(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     yield f"{screen.green('Kept:')} {result['turn']}  {result['tokens']} tokens"
 
@@ -211,14 +246,22 @@ def _stated(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
 RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any], Screen], Iterator[str]]]] = {
     "recall": _recalled, "recall_multi": _recalled, "list": _list, "history": _history, "fading": _fading,
     **dict.fromkeys(("remember", "remember_fact", "remember_procedure"), _remembered),
-    "remember_many": _remembered_many, "forget": _forgotten,
+    "remember_many": _remembered_many, "forget": reports.forgotten,
     "forget_where": reports.by_rule, "forget_scope": reports.scope,
-    **dict.fromkeys(("get", "update", "restore", "revert", "pin", "unpin", "set_emotion", "set_tier"), _memory),
-    **dict.fromkeys(("merge", "promote_heat", "demote_heat"), _memory),
+    "get": _memory, "update": _updated, "restore": _changed("Restored: {id}"),
+    "revert": _changed("Reverted: {id}, version {version}"), "merge": _changed("Merged into {id}, version {version}."),
+    "pin": _changed("Pinned: {id}"), "unpin": _changed("No longer pinned: {id}"),
+    "set_emotion": _changed("Emotion {emotion:.2g}: {id}"), "set_tier": _changed("Tier {tier}: {id}"),
+    **dict.fromkeys(("promote_heat", "demote_heat"), _changed("Heat {heat}: {id}")),
+    "connect": _connected, "disconnect": _disconnected,
     "comment": notes.commented, "comments": notes.comments, "mark_comments_read": notes.marked,
     "fact_set": notes.kept, "fact_get": notes.fact, "fact_list": notes.facts,
-    "entities": _entities, "add_turn": _turn, "end_session": _session, "write_session_state": _stated,
+    "entities": _entities, "add_turn": _turn, "end_session": _session, "clear_session": _cleared,
+    "write_session_state": _stated,
     "wakeup": briefings.wakeup, "context": briefings.context, "read_session_state": briefings.state,
     "run_job": reports.run, "runs": reports.runs, "jobs": reports.jobs, "undo": reports.undone, "health": reports.health,
+    **dict.fromkeys(("pause_jobs", "resume_jobs"), reports.held),
+    "snapshot": transfers.snapshot, "restore_snapshot": transfers.snapshot_restored,
+    "backup": transfers.backed_up, "reindex": transfers.reindexed,
     "export": transfers.exported, "import": transfers.imported,
 }  # fmt: skip

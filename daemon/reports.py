@@ -1,14 +1,17 @@
-"""How runs, jobs and the daemon's health are shown."""
+"""How runs, jobs, what was forgotten and the daemon's health are shown."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from daemon.terminal import Screen, ago, fields, table
+from daemon.transfers import number
 
 #: What these do cannot be taken back: room is given back, bytes are gone, what was erased stays erased.
 FOR_GOOD: Final = ("vacuum", "scrub", "purge")
+FULL: Final = 10  # examples that a run tells at most; with fewer, a greater count is of something else
 
 
 def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
@@ -21,6 +24,8 @@ def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield from table(screen, ["STEP", "OUTCOME", ">TOOK", "COUNTS"], rows)
     else:
         yield from (f"  {_example(example)}" for example in result["examples"])
+        if FULL <= len(result["examples"]) < max(result["counts"].values(), default=0):
+            yield screen.dim("  These are examples; the counts tell how many there are.")
     if result["outcome"] == "changed" and not result["dry_run"] and result["job"] not in FOR_GOOD:
         yield screen.dim(f"Take it back: dreamctl undo {result['run_id']}")
 
@@ -51,12 +56,36 @@ def jobs(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield screen.yellow("Scheduled runs are held back. Let them go: dreamctl resume_jobs")
 
 
+def held(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """Whether scheduled runs wait, and how to turn that."""
+    if result["paused"]:
+        yield f"Scheduled runs are {screen.yellow('held back')}. Let them go: dreamctl resume_jobs"
+    else:
+        yield f"Scheduled runs {screen.green('go on')}. Hold them back: dreamctl pause_jobs"
+
+
 def undone(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """What an undo brought back and what it left."""
-    yield f"{screen.green('Restored')} {len(result['restored'])}, left {len(result['left'])}."
-    yield from (f"  {screen.yellow('left')} {one}, as it changed since or is gone" for one in result["left"])
+    count = len(result["restored"])
+    yield f"{screen.green('Taken back')}: {count:,} {'change' if count == 1 else 'changes'}."
+    if result["left"]:
+        yield f"{screen.yellow('Left as it is, since it changed meanwhile or is gone')}: {len(result['left']):,}"
+        yield from (f"  {one}" for one in result["left"])
     if result["restored"]:
         yield screen.dim(f"Take this back too: dreamctl undo {result['run_id']}")
+
+
+def forgotten(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """Which memories went, which are not there, and how they come back where they are not erased."""
+    done = "Erased" if "snapshots" in result else "Forgotten"
+    yield from (f"{screen.green(done)}: {one}" for one in result["forgotten"])
+    yield from (f"{screen.yellow('Not there')}: {one}" for one in result["missing"])
+    if result.get("snapshots"):
+        yield screen.yellow(f"Snapshots that may still hold it: {result['snapshots']}. See: dreamctl snapshots")
+    if result["forgotten"] and "snapshots" not in result:
+        back = "Take it back" if len(result["forgotten"]) == 1 else "Take them back one at a time"
+        first = result["forgotten"][0]
+        yield screen.dim(f"{back}: dreamctl restore {'-- ' * first.startswith('-')}{shlex.quote(first)}")
 
 
 def by_rule(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
@@ -73,10 +102,16 @@ def by_rule(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
 
 def scope(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """What went with a scope, and how to take it back or what may still hold it."""
-    went = f"{result['forgotten']} memories, {result['records']} facts, turns and session states"
+    records = "fact, turn or session state" if result["records"] == 1 else "facts, turns or session states"
+    went = f"{number('memory', result['forgotten'])}, and {result['records']:,} {records}"
     yield f"{screen.green('Forgotten')} in {result['scope']} and below it: {went}."
     if result.get("snapshots"):
         yield screen.yellow(f"{result['snapshots']} snapshots may still hold some of it until they rotate.")
+    yield from way_back(result, screen)
+
+
+def way_back(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
+    """How to take back what was done, where it was a run."""
     if "run_id" in result:
         yield screen.dim(f"Take it back: dreamctl undo {result['run_id']}")
 

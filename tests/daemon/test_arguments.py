@@ -152,6 +152,7 @@ def test_a_file_of_json_lines_is_read(tmp_path: Path) -> None:
         (["recall", "x", "--explian"], "dreamctl recall has no flag --explian.", "Did you mean --explain?"),
         (["recall", "x", "-q"], "dreamctl recall has no flag -q.", "Put -- before a text that begins with a dash."),
         (["recall"], "QUERY is missing.", "Write: dreamctl recall QUERY [options]"),
+        (["forget_where"], "SCOPE is missing.", "Write: dreamctl forget_where --scope SCOPE [options]"),
         (["undo", "a", "b"], "'b' is one word too many.", "Quote a text of several words: dreamctl undo RUN_ID [options]"),
         (["run_job", "draem"], "NAME cannot be 'draem'.", "Did you mean dream?"),
         (["list", "--tier", "7"], "TIER cannot be '7'.", "Choose from core, long, short."),
@@ -224,7 +225,7 @@ def test_the_help_of_a_verb_names_its_params_their_choices_and_their_defaults() 
     assert shown.startswith("usage: dreamctl recall QUERY [options] Find the memories that answer a question.")
     assert re.search(r"-k( N)?, --k N How many hits. \(default: 5\)", shown)
     assert "--tier {core,long,short} Of this retention class. (repeatable)" in shown
-    assert "--no-learn Switch off: Count as access" in shown
+    assert "--no-learn Without it: Count as access" in shown
     assert "--learn " not in shown.replace("--no-learn", "")
     assert "one of hebbian, dream" in " ".join(arguments.parser_of(VERBS["run_job"]).format_help().split())
 

@@ -46,6 +46,20 @@ def test_wakeup_shows_each_section_that_has_something() -> None:
     ]  # fmt: skip
 
 
+def test_wakeup_names_the_scopes_where_there_are_several() -> None:
+    other = MEMORY | {"id": "m2", "scope": "a/b"}
+
+    assert shown("wakeup", NOTHING | {"pinned": [MEMORY], "recent": [other]})[:6] == [
+        "Pinned", f"  {MEMORY['content']}", f"  {ID}  3 h ago  default", "",
+        "Most recent", f"  {MEMORY['content']}",
+    ]  # fmt: skip
+    assert shown("wakeup", NOTHING | {"pinned": [other]})[2] == "  m2  3 h ago"
+
+
+def test_wakeup_of_nothing_says_where_to_look() -> None:
+    assert shown("wakeup", NOTHING) == ["Nothing yet in this scope. dreamctl stats --scope '*' counts every scope."]
+
+
 def test_wakeup_says_what_there_was_no_room_for() -> None:
     assert shown("wakeup", NOTHING | {"left_out": {"recent": 2, "random_old": 1}}) == [
         "0 tokens.",

@@ -80,7 +80,7 @@ def test_several_are_forgotten_and_one_comes_back(shell: Shell) -> None:
     listed = shell.type("list", "--scope", shell.scope, "--state", "forgotten")
 
     told = f"Forgotten: {first}\nForgotten: {second}\nNot there: no-such-memory\n"
-    assert forgotten.out == told + "Take it back: dreamctl restore ID\n"
+    assert forgotten.out == told + f"Take them back one at a time: dreamctl restore {first}\n"
     assert second in listed.out
     assert first not in listed.out
 
@@ -153,7 +153,7 @@ def test_a_run_is_taken_back(shell: Shell) -> None:
     again = shell.type("undo", ran["run_id"])
 
     assert ran["counts"]["expired"] == 1
-    assert undone.out.startswith("Restored 1, left 0.\n")
+    assert undone.out.startswith("Taken back: 1 change.\n")
     assert again.code == 1
     assert memory not in again.out
 

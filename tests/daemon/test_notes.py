@@ -37,7 +37,7 @@ def test_comments_show_who_said_what_of_which_memory_and_what_waits() -> None:
         "1 unread. Once read: dreamctl mark_comments_read ID ...",
     ]
     assert shown("comments", {"comments": [], "unread": 0}) == [
-        "No comments. Without an id and --scope only `default` is asked; --scope '*' asks every scope."
+        "No comments. dreamctl stats --scope '*' counts every scope."
     ]
 
 
@@ -60,7 +60,7 @@ def test_facts_are_a_table_and_what_has_no_one_value_stands_by_scope() -> None:
         "theme  dark",
     ]
     assert shown("fact_list", {"facts": {}, "below": {}}) == [
-        "No facts. Without --scope only `default` is asked; --scope '*' asks every scope."
+        "No facts in this scope or below it. dreamctl stats --scope '*' counts every scope."
     ]
     assert shown("fact_list", {"facts": {"k": "x" * 500}, "below": {}}, 40)[1] == "k    " + "x" * 34 + "…"
 

@@ -10,6 +10,7 @@ import pytest
 
 from daemon.output import render
 from daemon.terminal import Screen
+from jobs.context import EXAMPLES
 from tests.daemon.answers import HEALTH, HIT, ID, MEMORY, REMEMBERED, RUN, STEP, THEN
 
 NOON = datetime.fromisoformat(THEN).timestamp() + 3 * 3600
@@ -118,12 +119,20 @@ def test_a_remembered_text_tells_its_id_and_what_was_masked(change: dict[str, An
 
 def test_what_was_forgotten_and_what_was_not_there_are_told_apart() -> None:
     assert shown("forget", {"forgotten": ["a"], "missing": ["b"]}) == [
-        "Forgotten: a", "Not there: b", "Take it back: dreamctl restore ID"
+        "Forgotten: a", "Not there: b", "Take it back: dreamctl restore a"
     ]  # fmt: skip
+    assert shown("forget", {"forgotten": ["a b", "c"], "missing": []})[2:] == [
+        "Take them back one at a time: dreamctl restore 'a b'"
+    ]  # fmt: skip
+    assert shown("forget", {"forgotten": ["-a"], "missing": []})[1] == "Take it back: dreamctl restore -- -a"
+    assert shown("forget", {"forgotten": [], "missing": ["b"]}) == ["Not there: b"]
+
+
+def test_what_was_erased_is_not_called_forgotten() -> None:
     assert shown("forget", {"forgotten": ["a"], "missing": [], "snapshots": 2}) == [
-        "Forgotten: a", "Snapshots that may still hold it: 2. See: dreamctl snapshots"
+        "Erased: a", "Snapshots that may still hold it: 2. See: dreamctl snapshots"
     ]  # fmt: skip
-    assert shown("forget", {"forgotten": ["a"], "missing": [], "snapshots": 0}) == ["Forgotten: a"]
+    assert shown("forget", {"forgotten": ["a"], "missing": [], "snapshots": 0}) == ["Erased: a"]
 
 
 def test_a_run_tells_what_it_did_why_and_how_to_take_it_back() -> None:
@@ -183,8 +192,13 @@ def test_jobs_tell_when_they_run_and_that_they_are_held_back() -> None:
 
 def test_an_undo_lists_what_it_left() -> None:
     assert shown("undo", {"run_id": "run-2", "restored": ["a", "b"], "left": ["c"]}) == [
-        "Restored 2, left 1.", "  left c, as it changed since or is gone", "Take this back too: dreamctl undo run-2",
+        "Taken back: 2 changes.", "Left as it is, since it changed meanwhile or is gone: 1", "  c",
+        "Take this back too: dreamctl undo run-2",
     ]  # fmt: skip
+    assert shown("undo", {"run_id": "run-2", "restored": ["a"], "left": []}) == [
+        "Taken back: 1 change.", "Take this back too: dreamctl undo run-2",
+    ]  # fmt: skip
+    assert shown("undo", {"run_id": "run-2", "restored": [], "left": []}) == ["Taken back: 0 changes."]
 
 
 def test_a_rule_says_what_would_go_before_it_goes_and_then_how_to_take_it_back() -> None:
@@ -201,20 +215,79 @@ def test_a_rule_says_what_would_go_before_it_goes_and_then_how_to_take_it_back()
 
 def test_a_forgotten_scope_tells_how_much_went_and_how_to_take_it_back_or_what_still_holds_it() -> None:
     answer = {"scope": "ada", "forgotten": 4, "records": 6}
-    first = "Forgotten in ada and below it: 4 memories, 6 facts, turns and session states."
+    first = "Forgotten in ada and below it: 4 memories, and 6 facts, turns or session states."
 
     assert shown("forget_scope", answer | {"run_id": "run-1"}) == [first, "Take it back: dreamctl undo run-1"]
     assert shown("forget_scope", answer | {"snapshots": 0}) == [first]
     assert shown("forget_scope", answer | {"snapshots": 2}) == [
         first, "2 snapshots may still hold some of it until they rotate.",
     ]  # fmt: skip
+    assert shown("forget_scope", {"scope": "ada", "forgotten": 1, "records": 1}) == [
+        "Forgotten in ada and below it: 1 memory, and 1 fact, turn or session state."
+    ]  # fmt: skip
 
 
-def test_a_merge_and_a_step_of_heat_show_the_memory_and_what_is_told_beside_it() -> None:
-    assert "run id        run-1" in shown("merge", MEMORY | {"run_id": "run-1"})
-    lines = shown("promote_heat", MEMORY | {"changed": False, "note": "It is hot already."})
-    assert lines[0] == "Ada is allergic to nuts"
-    assert any(line.startswith("note") and line.endswith("It is hot already.") for line in lines)
+@pytest.mark.parametrize(
+    ("method", "change", "headline"),
+    [
+        ("update", {"version": 2}, f"Updated: {ID}, version 2, personal"),
+        ("revert", {"version": 3}, f"Reverted: {ID}, version 3"),
+        ("restore", {}, f"Restored: {ID}"),
+        ("pin", {"pinned": True}, f"Pinned: {ID}"),
+        ("unpin", {}, f"No longer pinned: {ID}"),
+        ("set_emotion", {"emotion": 0.75}, f"Emotion 0.75: {ID}"),
+        ("set_tier", {"tier": "core"}, f"Tier core: {ID}"),
+        ("promote_heat", {"heat": "hot", "changed": True}, f"Heat hot: {ID}"),
+        ("demote_heat", {"heat": "cold", "changed": True}, f"Heat cold: {ID}"),
+        ("demote_heat", {"changed": False, "note": "It is cold already."}, "Nothing changed: It is cold already."),
+    ],
+)
+def test_a_change_is_told_in_a_line_above_the_text(method: str, change: dict[str, Any], headline: str) -> None:
+    assert shown(method, MEMORY | change) == [headline, "  Ada is allergic to nuts"]
+
+
+def test_a_merge_tells_what_became_of_the_survivor_and_how_to_take_it_back() -> None:
+    assert shown("merge", MEMORY | {"version": 3, "run_id": "run-1"}) == [
+        f"Merged into {ID}, version 3.", "  Ada is allergic to nuts", "Take it back: dreamctl undo run-1",
+    ]  # fmt: skip
+
+
+def test_an_edit_tells_what_was_masked() -> None:
+    assert shown("update", MEMORY | {"redactions": {"pin": 2}})[2:] == ["Redacted: pin 2"]
+
+
+def test_edges_turns_and_held_back_runs_are_told_in_a_sentence() -> None:
+    edge = {"a": "a", "b": "b", "kind": "manual", "weight": 2.0, "label": ""}
+
+    assert shown("connect", edge) == ["Joined a and b: manual, 2.0"]
+    assert shown("connect", edge | {"label": "made in"}) == ["Joined a and b: manual, 2.0, made in"]
+    assert shown("disconnect", {"a": "a", "b": "b", "disconnected": True}) == ["Parted a and b."]
+    assert shown("clear_session", {"turns": 2}) == ["Removed 2 turns."]
+    assert shown("clear_session", {"turns": 1}) == ["Removed 1 turn."]
+    assert shown("pause_jobs", {"paused": True}) == [
+        "Scheduled runs are held back. Let them go: dreamctl resume_jobs"
+    ]  # fmt: skip
+    assert shown("resume_jobs", {"paused": False}) == ["Scheduled runs go on. Hold them back: dreamctl pause_jobs"]
+
+
+def test_a_list_of_several_scopes_names_them() -> None:
+    memories = [MEMORY | {"id": "m1"}, MEMORY | {"id": "m2", "scope": "a/b"}]
+
+    assert shown("list", {"memories": memories, "cursor": None}) == [
+        "ID  AGE      TIER   SCOPE    CONTENT",
+        "m1  3 h ago  short  default  Ada is allergic to nuts",
+        "m2  3 h ago  short  a/b      Ada is allergic to nuts",
+    ]
+
+
+def test_a_run_that_did_more_than_it_shows_says_so() -> None:
+    examples = [{"id": f"m{number}"} for number in range(EXAMPLES)]
+    lines = shown("run_job", RUN | {"counts": {"linked": EXAMPLES + 1}, "examples": examples})
+    all_shown = shown("run_job", RUN | {"counts": {"linked": EXAMPLES}, "examples": examples})
+    few = shown("run_job", RUN | {"counts": {"linked": 1, "deferred": 30}, "examples": examples[:1]})
+
+    assert lines[-3:-1] == ["  m9", "  These are examples; the counts tell how many there are."]
+    assert "examples" not in " ".join(all_shown + few)
 
 
 def test_health_says_what_is_wrong_and_what_to_do() -> None:
@@ -254,7 +327,7 @@ def test_any_other_result_is_shown_by_its_names_and_its_lists_as_tables() -> Non
         (
             "recall",
             {"hits": [], "took_ms": 1.0},
-            "Nothing found. Without --scope only `default` is asked; --scope '*' asks every scope.",
+            "Nothing found in this scope. dreamctl stats --scope '*' counts every scope.",
         ),
         ("list", {"memories": [], "cursor": None}, "No memories."),
         ("history", {"versions": []}, "It was never edited."),

@@ -14,6 +14,7 @@ from daemon.output import render
 from daemon.terminal import Screen
 from daemon.transfers import NAMES
 from storage.exchange.items import KINDS
+from storage.snapshots import CORRUPT
 from tests.daemon.scripted import ROOT, dreamctl
 from tests.harness import BY_HAND, Daemon, started
 
@@ -75,8 +76,8 @@ def test_an_import_tells_what_did_not_come_and_why():
         "unknown": {"photo": 2}, "redactions": {"jwt": 1},
     })  # fmt: skip
 
-    assert told[3:6] == ["kept as they are  3 memories", "no place for      photo (2)", "redacted          jwt (1)"]
-    assert told[7:10] == ["  differs here m1, line 3", "  and 2 more", "  not stored line 4: it is blank"]
+    assert told[3:6] == ["conflicts     3; ours are kept", "no place for  photo (2)", "redacted      jwt (1)"]
+    assert told[7:10] == ["  conflict m1 (line 3), ours is kept", "  and 2 more", "  not stored line 4: it is blank"]
 
 
 def test_a_dry_run_says_would_and_offers_no_way_back():
@@ -85,6 +86,48 @@ def test_a_dry_run_says_would_and_offers_no_way_back():
     assert told[0] == "Would import 2 memories."
     assert not [line for line in told if "undo" in line]
     assert not [line for line in shown("import", IMPORTED | {"counts": {}, "imported": 0}) if "undo" in line]
+
+
+def test_a_snapshot_tells_its_name_and_size_and_the_way_back():
+    kept = {"name": "s1", "memories": 5, "bin": 1, "edges": 2, "bytes": 1_500}
+
+    assert shown("snapshot", kept) == [
+        "Kept s1: 5 memories, 1 in the bin (1.5 kB).", "Back to it: dreamctl restore_snapshot s1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("replaced", "lines"),
+    [
+        ("s2", ["What was there is kept as s2: dreamctl restore_snapshot s2"]),
+        (f"{CORRUPT}s2", [f"What was there is damaged; it is kept in the folder {CORRUPT}s2."]),
+        (None, []),
+    ],
+)
+def test_a_restored_snapshot_tells_where_the_former_store_is(replaced, lines):
+    restored = {"name": "s1", "memories": 1, "bin": 0, "edges": 2, "replaced": replaced}
+
+    assert shown("restore_snapshot", restored) == ["Restored s1: 1 memory, 0 in the bin.", *lines]
+
+
+def test_a_backup_tells_what_went_where():
+    assert shown("backup", {"path": "/tmp/a.zip", "bytes": 2_000_000, "memories": 2}) == [
+        "Backed up 2 memories to /tmp/a.zip (2 MB)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({}, "Reindexed 3 memories with use."),
+        ({"outcome": "unchanged", "memories": 0}, "Nothing to do: the vectors are those of use already."),
+        ({"outcome": "failed", "reason": "No room."}, "failed: the vectors are as they were. No room."),
+    ],
+)
+def test_new_vectors_are_told_by_their_embedder(change, line):
+    done = {"run_id": "r", "outcome": "changed", "reason": None, "memories": 3, "embedder": "use"}
+
+    assert shown("reindex", done | change) == [line]
 
 
 @pytest.fixture(scope="module")

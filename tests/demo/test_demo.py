@@ -33,7 +33,7 @@ def test_the_demo_remembers_recalls_dreams_forgets_and_takes_it_back() -> None:
     assert "decay: changed in" in shown
     gone = int(re.search(r"counts  decayed (\d+)", shown.split("decay: changed in")[1]).group(1))
     assert gone == 20  # max(5 %, 10) of each of two scopes
-    assert f"Restored {gone}, left 0." in shown
+    assert f"Taken back: {gone} changes." in shown
     assert 'dreamd_forgotten_total{reason="decayed"} 20.0' in shown
     assert "dreamd_llm_cap_usd 1.0" in shown
 
