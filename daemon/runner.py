@@ -292,7 +292,9 @@ class Runner:
             learned=self._learn.take, texts=self._texts,
             stopping=lambda: flight.stop.is_set() or self._clock.monotonic() - began > job.deadline,
         )  # fmt: skip
-        about = {"run_id": run.id, "job_name": job.name, "trigger": run.trigger} | ({"dry_run": True} if run.dry_run else {})
+        about = {"run_id": run.id, "job_name": job.name, "trigger": run.trigger} | (
+            {"dry_run": True} if run.dry_run else {}
+        )
         with structlog.contextvars.bound_contextvars(**about):
             report, outcome, reason = await self._work(job, ctx)
             if ctx.cut_short and outcome != "failed":
