@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
 import pytest
+
+NOBODY: Final = 65534
 
 
 def require(condition: bool, reason: str) -> None:
@@ -14,3 +19,16 @@ def require(condition: bool, reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI lacks it: {reason}")
     pytest.skip(reason)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Act as a user whom permissions bind: the superuser becomes `nobody` for a moment."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

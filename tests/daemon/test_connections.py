@@ -240,7 +240,7 @@ def test_row65_at_the_cap_a_call_in_progress_is_never_dropped() -> None:
 
 
 def test_row65_at_the_cap_a_client_that_does_not_read_makes_room_and_keeps_no_memory() -> None:
-    with serving(Limits(connections=2, patience_seconds=0.01)) as running:
+    with serving(Limits(connections=2, patience_seconds=1.0)) as running:
         stalled = [Wire(running.path) for _ in range(2)]
         for wire in stalled:
             wire.send(b"POST /v1/big HTTP/1.1\r\nHost:\r\nContent-Length: 17\r\n\r\n" + b'{"bytes":5000000}')

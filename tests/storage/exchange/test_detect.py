@@ -14,6 +14,7 @@ from daemon.methods.exchange import ExportFormat, ImportFormat
 from storage.errors import Invalid, NotFound
 from storage.exchange.detect import READERS, source_of
 from storage.exchange.writers import WRITERS
+from tests.requirements import unprivileged
 
 HEADER = '{"kind":"header","format":"dreamd","format_version":1,"counts":{}}\n'
 DOCUMENT = '{"format":"dreamd","format_version":1,\n"memories":[\n{"kind":"memory","content":"x"}\n],"counts":{}}'
@@ -95,13 +96,15 @@ def test_paths_at_which_nothing_can_be_read_are_refused(tmp_path):
         assert caught.value.hint
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_that_the_daemon_may_not_read_is_refused(tmp_path):
-    (tmp_path / "a.jsonl").write_text(HEADER)
-    (tmp_path / "a.jsonl").chmod(0)
+def test_a_file_that_the_daemon_may_not_read_is_refused(folder):
+    folder.chmod(0o755)
+    path = folder / "a.jsonl"
+    path.write_text(HEADER)
+    source_of(path)
+    path.chmod(0)
 
-    with pytest.raises(Invalid, match="cannot be read by the daemon"):
-        source_of(tmp_path / "a.jsonl")
+    with unprivileged(), pytest.raises(Invalid, match="cannot be read by the daemon"):
+        source_of(path)
 
 
 def test_every_format_of_the_wire_has_a_reader_or_a_writer():

@@ -10,6 +10,7 @@ import pytest
 
 from storage.errors import Conflict, Invalid, Unavailable
 from storage.exchange.new_file import check_free, new_file, refused
+from tests.requirements import unprivileged
 
 
 def test_it_gets_its_name_when_it_is_whole_and_is_its_owners_alone(tmp_path):
@@ -79,14 +80,13 @@ def test_where_no_file_can_be_is_told(tmp_path):
         assert caught.value.hint
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
-def test_a_folder_that_the_daemon_may_not_write_is_told(tmp_path):
-    tmp_path.chmod(0o500)
+def test_a_folder_that_the_daemon_may_not_write_is_told(folder):
+    folder.chmod(0o555)
     try:
-        with pytest.raises(Invalid, match="cannot be written by the daemon"):
-            write(tmp_path / "a", raising(AssertionError()))
+        with unprivileged(), pytest.raises(Invalid, match="cannot be written by the daemon"):
+            write(folder / "a", raising(AssertionError()))
     finally:
-        tmp_path.chmod(0o700)
+        folder.chmod(0o700)
 
 
 def test_a_full_disk_is_told_with_what_to_look_at(tmp_path):
