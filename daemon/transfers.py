@@ -41,9 +41,10 @@ def imported(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     kinds = {kind: count for kind, count in result["counts"].items() if kind != "memory"}
     kept = {kind: count for kind, count in result["kept"].items() if kind != "memory"}
     unknown = ", ".join(f"{name} ({count})" for name, count in result["unknown"].items())
+    scopes = ", ".join(f"{name} ({count})" for name, count in result["scopes"].items())
     masked = ", ".join(f"{name} ({count})" for name, count in result["redactions"].items())
     yield from fields(screen, [
-        ("with them", _counts(kinds)),
+        ("into", scopes), ("with them", _counts(kinds)),
         ("here already", _counts({"memory": result["skipped"], **kept})),
         ("conflicts", f"{result['conflicts_total']:,}; ours are kept" if result["conflicts_total"] else ""),
         ("no place for", unknown), ("redacted", masked), ("format", result["format"]),

@@ -31,7 +31,7 @@ from storage.exchange.spool import Spool, Waiting
 from storage.exchange.telling import OTHER, word
 from storage.lane import Stopping
 from storage.memories import Vectors
-from storage.model import Memory, cleared, scored_text
+from storage.model import DEFAULT_SCOPE, Memory, cleared, scored_text
 from storage.store import Stores
 
 NAME: Final = "import"
@@ -58,6 +58,7 @@ class Outcome:
     kept: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)  # kinds, and fields, that have no place here
     redactions: Counter[str] = field(default_factory=Counter)
+    scopes: Counter[str] = field(default_factory=Counter)  # of the memories stored
     conflicts: list[tuple[str, str]] = field(default_factory=list)  # id and place
     conflicts_total: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)  # place and why
@@ -213,8 +214,10 @@ def _store(ctx: Context, wanted: Wanted, census: Census, spool: Spool, outcome: 
 
 def _store_memories(ctx: Context, census: Census, batch: Sequence[Waiting], outcome: Outcome) -> None:
     """Embed and write; what one text alone is at fault for is that text's failure."""
+    scopes = {one.place: one.fields.get("scope", DEFAULT_SCOPE) for one in batch}
     if ctx.dry_run:
         outcome.counts["memory"] += len(batch)
+        outcome.scopes.update(scopes.values())
         return
     texts = [scored_text(one.fields.get("author", ""), one.fields["content"]) for one in batch]
     made = list(zip(batch, _vectors(ctx, texts), strict=True))
@@ -225,6 +228,7 @@ def _store_memories(ctx: Context, census: Census, batch: Sequence[Waiting], outc
     for place, memory, stored in taken:
         if stored:
             outcome.counts["memory"] += 1
+            outcome.scopes[scopes[place]] += 1
         else:  # its id was taken while it waited
             census.differing.add(memory)
             outcome.differ(memory, place)

@@ -77,13 +77,15 @@ class ImportedShape(TypedDict):
     """What became of the file: memories `imported`, `skipped` since they are here already, and what was kept or refused.
 
     `counts` is what was stored of each kind, `kept` what of each kind is here already, `unknown` what this version has no
-    place for. Of conflicts and failures the first hundred are listed.
+    place for. `scopes` are those that the memories went to, the twenty with most of them. Of conflicts and failures the
+    first hundred are listed.
     """
 
     run_id: str
     format: str
     dry_run: bool
     imported: int
+    scopes: dict[str, int]
     skipped: int
     conflicts: list[Differing]
     conflicts_total: int
@@ -131,7 +133,8 @@ async def import_(parts: Parts, params: ImportParams, progress: Progress | None 
     failed = [Failed(place=place, detail=detail) for place, detail in outcome.failed]
     return {
         "run_id": run.id, "format": source.format, "dry_run": run.dry_run, "imported": outcome.counts["memory"],
-        "skipped": outcome.kept["memory"], "conflicts": conflicts, "conflicts_total": outcome.conflicts_total, "failed": failed,
+        "scopes": dict(outcome.scopes.most_common(20)), "skipped": outcome.kept["memory"], "conflicts": conflicts,
+        "conflicts_total": outcome.conflicts_total, "failed": failed,
         "failed_total": outcome.failed_total, "counts": dict(+outcome.counts), "kept": dict(+outcome.kept),
         "unknown": dict(+outcome.unknown), "redactions": dict(+outcome.redactions),
     }  # fmt: skip

@@ -25,7 +25,7 @@ EXPORTED = {
 IMPORTED = {
     "run_id": "r1", "format": "jsonl", "dry_run": False, "imported": 2, "skipped": 1, "conflicts": [], "conflicts_total": 0,
     "failed": [], "failed_total": 0, "counts": {"memory": 2, "fact": 1}, "kept": {"memory": 1, "edge": 2}, "unknown": {},
-    "redactions": {},
+    "redactions": {}, "scopes": {"ada/coach": 2},
 }  # fmt: skip
 
 
@@ -62,6 +62,7 @@ def test_a_table_is_told_to_hold_the_memories_alone():
 def test_an_import_tells_what_came_what_was_here_and_how_it_is_taken_back():
     assert shown("import", IMPORTED) == [
         "Imported 2 memories.",
+        "into          ada/coach (2)",
         "with them     1 fact",
         "here already  1 memory, 2 edges",
         "format        jsonl",
@@ -76,8 +77,8 @@ def test_an_import_tells_what_did_not_come_and_why():
         "unknown": {"photo": 2}, "redactions": {"jwt": 1},
     })  # fmt: skip
 
-    assert told[3:6] == ["conflicts     3; ours are kept", "no place for  photo (2)", "redacted      jwt (1)"]
-    assert told[7:10] == ["  conflict m1 (line 3), ours is kept", "  and 2 more", "  not stored line 4: it is blank"]
+    assert told[4:7] == ["conflicts     3; ours are kept", "no place for  photo (2)", "redacted      jwt (1)"]
+    assert told[8:11] == ["  conflict m1 (line 3), ours is kept", "  and 2 more", "  not stored line 4: it is blank"]
 
 
 def test_a_dry_run_says_would_and_offers_no_way_back():

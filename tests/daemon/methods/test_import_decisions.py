@@ -419,3 +419,16 @@ def test_comments_of_a_file_are_told_as_events(target, tmp_path) -> None:
     told = [(event.type, event.ids) for event in events._ring]
 
     assert ("commented", ("m",)) in told
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_an_import_tells_into_which_scopes_the_memories_went(daemon: Daemon, tmp_path: Path, dry_run: bool) -> None:
+    lines = [{"content": f"note {n}", "scope": scope} for n, scope in enumerate(("a/b", "a/b", "c"))] + [
+        {"content": "x"}
+    ]
+    path = tmp_path / "notes.jsonl"
+    path.write_text("".join(json.dumps({"kind": "memory", **line}) + "\n" for line in lines))
+
+    done = daemon.call("import", path=str(path), dry_run=dry_run)
+
+    assert done["scopes"] == {"a/b": 2, "c": 1, "default": 1}
