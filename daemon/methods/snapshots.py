@@ -24,6 +24,7 @@ from storage.embed import Embedder
 from storage.errors import DreamdError
 from storage.instants import format_instant
 from storage.memories import BIN, LIVE
+from storage.model import EVERY_SCOPE
 from storage.snapshots import Coming, Draft, Snapshot
 from storage.synapses import SYNAPSES
 
@@ -177,6 +178,8 @@ def _restore(
     parts.learn.take()  # it was learned from memories that are not there any more
     replaced = _exchange(parts, loop, coming, kept.BEFORE_RESTORE, embedder, missing)
     stores = parts.stores
+    # Of every scope, and without ids: whoever follows has to look anew.
+    parts.events.emit("restored", EVERY_SCOPE, counts={"memories": len(stores.catalogue)})
     return {
         "name": name, "memories": len(stores.catalogue), "bin": stores.catalogue.gone_count,
         "edges": len(stores.synapses), "replaced": replaced,

@@ -380,3 +380,12 @@ def test_a_snapshot_whose_embedder_cannot_be_loaded_is_restored_and_found_by_key
     assert daemon.call("reindex")["outcome"] == "changed"
     assert daemon.call("health")["status"] == "ok"
     assert "degraded" not in daemon.call("recall", query="tea")
+
+
+def test_a_restored_snapshot_is_told_to_whoever_follows_everything(daemon: Daemon) -> None:
+    daemon.remember("Ada likes tea")
+    name = daemon.call("snapshot")["name"]
+    daemon.call("restore_snapshot", name=name)
+
+    last = daemon.parts.events._ring[-1]
+    assert (last.type, last.scope, last.ids, last.counts) == ("restored", "*", (), {"memories": 1})
