@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -101,8 +102,8 @@ def test_sockets_are_taken_by_name_and_not_inherited(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as two:
         one.bind(str(folder / "a"))
         two.bind(str(folder / "b"))
-        # Numbers far from 3 and 4, so that one is not moved onto the other.
-        given = [os.dup2(s.fileno(), 50 + n, inheritable=True) for n, s in enumerate((one, two))]
+        # Free numbers far from 3 and 4, so that one is not moved onto the other, nor onto what this process has open.
+        given = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 50) for s in (one, two)]
         try:
             told = subprocess.run(
                 [sys.executable, "-c", ACTIVATED, ROOT, *map(str, given)],
