@@ -99,26 +99,22 @@ def clean_scope(scope: str) -> str:
 
 def clean_id(memory: str) -> str:
     """An id of 1 to 128 printable characters. Raises Invalid for any other."""
-    hint = "leave id out, and one is made"
-    memory = _normal(memory, "id")
-    if is_blank(memory):
-        raise Invalid("The id is blank.", hint=hint, field="id")
-    _refuse_controls(memory, "id", hint)
-    if len(memory) > MAX_ID_CHARS:
-        raise Invalid(f"The id has {len(memory)} characters; the limit is {MAX_ID_CHARS}.", hint=hint, field="id")
-    return memory
+    return _clean_name(memory, "id", MAX_ID_CHARS, "leave id out, and one is made")
 
 
 def clean_key(key: str) -> str:
     """A fact's key of 1 to 256 printable characters. Raises Invalid for any other."""
-    hint = "a key is a short name such as editor or home/wifi-name"
-    key = _normal(key, "key")
-    if is_blank(key):
-        raise Invalid("The key is blank.", hint=hint, field="key")
-    _refuse_controls(key, "key", hint)
-    if len(key) > MAX_KEY_CHARS:
-        raise Invalid(f"The key has {len(key)} characters; the limit is {MAX_KEY_CHARS}.", hint=hint, field="key")
-    return key
+    return _clean_name(key, "key", MAX_KEY_CHARS, "a key is a short name such as editor or home/wifi-name")
+
+
+def _clean_name(name: str, field: str, limit: int, hint: str) -> str:
+    name = _normal(name, field)
+    if is_blank(name):
+        raise Invalid(f"The {field} is blank.", hint=hint, field=field)
+    _refuse_controls(name, field, hint)
+    if len(name) > limit:
+        raise Invalid(f"The {field} has {len(name)} characters; the limit is {limit}.", hint=hint, field=field)
+    return name
 
 
 def clean_metadata(value: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from daemon.config import load
 from daemon.options import Sections
 from daemon.rpc import Caller
 from storage.snapshots import SNAPSHOTS
+from tests.daemon.keeping import contents, fill
 from tests.daemon.methods.asking import refused
 from tests.harness import BY_HAND, Daemon
 
@@ -24,17 +25,6 @@ from tests.harness import BY_HAND, Daemon
 def daemon(daemons: Callable[..., Daemon]) -> Daemon:
     """One that does nothing by itself."""
     return daemons(options=BY_HAND).start()
-
-
-def contents(daemon: Daemon) -> dict[str, str]:
-    return {one["id"]: one["content"] for one in daemon.call("list", scope="*", limit=500)["memories"]}
-
-
-def fill(daemon: Daemon) -> dict[str, str]:
-    """A few memories; returns what they say."""
-    daemon.remember("Ada likes tea", id="tea")
-    daemon.remember("Ada bakes cake", id="cake", connect_to=["tea"])
-    return contents(daemon)
 
 
 def test_a_backup_unpacked_into_an_empty_folder_is_a_state_folder(daemon: Daemon, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from daemon.lock import StateLocked
 from storage.errors import Corrupt, NotFound
 from storage.snapshots import SNAPSHOTS
 from storage.swap import NEXT, STORE
+from tests.daemon.keeping import contents, fill
 from tests.daemon.methods.asking import refused
 from tests.harness import BY_HAND, Daemon
 
@@ -25,17 +26,6 @@ ROOT = Path(__file__).parents[2]
 def daemon(daemons: Callable[..., Daemon]) -> Daemon:
     """One that does nothing by itself."""
     return daemons(options=BY_HAND).start()
-
-
-def contents(daemon: Daemon) -> dict[str, str]:
-    return {one["id"]: one["content"] for one in daemon.call("list", scope="*", limit=500)["memories"]}
-
-
-def fill(daemon: Daemon) -> dict[str, str]:
-    """A few memories; returns what they say."""
-    daemon.remember("Ada likes tea", id="tea")
-    daemon.remember("Ada bakes cake", id="cake", connect_to=["tea"])
-    return contents(daemon)
 
 
 def test_where_no_daemon_starts_the_error_names_the_command_that_restores_without_one(daemon: Daemon) -> None:

@@ -22,7 +22,7 @@ from tests.daemon.methods.providers import USE, WORDLLAMA, Providers, Waiting
 from tests.daemon.serving import until
 from tests.fakes import Rows
 from tests.harness import BY_HAND, Daemon
-from tests.jobs.reindexed import closest, contents, everything, fill
+from tests.jobs.reindexed import closest, contents, everything, fill, made_with_another
 
 Make = Callable[..., Daemon]
 
@@ -34,15 +34,7 @@ def providers() -> Providers:
 
 @pytest.fixture
 def changed(daemons: Make, providers: Providers) -> Daemon:
-    """A daemon whose store was made with another embedder than the configuration names now."""
-    first = daemons(options=BY_HAND | USE, embedder=providers.load).start()
-    fill(first, 60)
-    first.call("connect", a="n1", b="n2")
-    first.call("update", id="n3", content="note 3 was edited")
-    first.call("forget", ids=["n4", "n5"])
-    first.call("forget", id="n6", superseded_by="n7")
-    first.stop()
-    return daemons(options=BY_HAND | WORDLLAMA, embedder=providers.load, clock=first.clock).start()
+    return made_with_another(daemons, providers)
 
 
 # -- what happens meanwhile

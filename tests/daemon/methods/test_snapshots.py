@@ -11,6 +11,7 @@ import pytest
 
 from storage.snapshots import SNAPSHOTS
 from storage.swap import MANIFEST, NEXT, STORE
+from tests.daemon.keeping import contents, fill
 from tests.daemon.methods.asking import ask, at_once, refused
 from tests.daemon.methods.providers import USE, WORDLLAMA, Providers
 from tests.harness import BY_HAND, Daemon
@@ -39,17 +40,6 @@ Make = Callable[..., Daemon]
 def daemon(daemons: Make) -> Daemon:
     """One that does nothing by itself."""
     return daemons(options=BY_HAND).start()
-
-
-def contents(daemon: Daemon) -> dict[str, str]:
-    return {one["id"]: one["content"] for one in daemon.call("list", scope="*", limit=500)["memories"]}
-
-
-def fill(daemon: Daemon) -> dict[str, str]:
-    """A few memories; returns what they say."""
-    daemon.remember("Ada likes tea", id="tea")
-    daemon.remember("Ada bakes cake", id="cake", connect_to=["tea"])
-    return contents(daemon)
 
 
 # -- snapshots
