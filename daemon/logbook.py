@@ -38,7 +38,7 @@ class Logbook:
         self._jobs.pop(run.id, None)
         self._stores.ledger.end_run(
             run.id, run.ended_at or run.started_at, run.outcome or "failed", reason=run.reason, counts=run.counts,
-            examples=run.examples,
+            examples=run.examples, canary=run.canary,
         )  # fmt: skip
         if not run.dry_run:
             self._events.emit("job_finished", EVERY_SCOPE, [run.id], run.counts)

@@ -7,16 +7,16 @@ compressed and go with `undo_days` or with a hard `forget`. A ledger that cannot
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from storage.errors import Corrupt, Unavailable
-from storage.schema import STEPS, VERSION
+from storage.canaries import Canaries
+from storage.database import Database
+from storage.examined import Examined
+from storage.proposals import Proposals
 
 
 class Run(NamedTuple):
@@ -38,6 +38,7 @@ class Run(NamedTuple):
     cost_micro_usd: int
     undo_of: str | None
     undone_by: str | None
+    canary: dict[str, Any] | None = None  # of a night: what real questions found before it and after it
 
 
 class Entry(NamedTuple):
@@ -67,65 +68,52 @@ _ENTRY_COLUMNS: Final = "number, run, at, op, key, scope, undone, image"
 
 
 class Ledger:
-    """All access to `state.db`: one connection behind one lock."""
+    """What is told of a store beside its memories."""
 
     def __init__(self, path: Path, *, power_safe: bool = False) -> None:
-        self.path = path
-        self._lock = threading.RLock()
-        with ExitStack() as undone, self._guard():
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=5.0)
-            undone.callback(self._db.close)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if power_safe else 'NORMAL'}")
-            self._db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten with zeros
-            self._migrate()
-            undone.pop_all()
+        self._db = Database(path, power_safe=power_safe)
+        self.examined = Examined(self._db)
+        self.proposals = Proposals(self._db)
+        self.canaries = Canaries(self._db)
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self._db.path
 
     def copy_to(self, path: Path) -> None:
         """Copy it whole into the new file `path`, as it is at this moment."""
-        with self._lock, self._guard(), closing(sqlite3.connect(path)) as copy:
-            self._db.backup(copy)
+        self._db.copy_to(path)
 
     def close(self) -> None:
-        """Fold the log into the file and let go of it."""
-        with self._lock:
-            self._db.close()
+        """Let go of the file."""
+        self._db.close()
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """All of it or nothing; nested use joins the outer transaction."""
-        with self._lock:
-            if self._db.in_transaction:
-                yield
-                return
-            self._execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._execute("COMMIT")
-            except BaseException:
-                self._db.rollback()  # no fault where the failure has rolled it back already
-                raise
+        return self._db.transaction()
 
     # -- small facts
 
     def fact(self, key: str) -> Any:
         """A small durable fact, or None."""
-        row = self._one("SELECT value FROM meta WHERE key = ?", key)
+        row = self._db.one("SELECT value FROM meta WHERE key = ?", key)
         return None if row is None else json.loads(row[0])
 
     def set_fact(self, key: str, value: Any) -> None:
         """Keep a small durable fact; None removes it."""
         if value is None:
-            self._execute("DELETE FROM meta WHERE key = ?", key)
+            self._db.execute("DELETE FROM meta WHERE key = ?", key)
         else:
-            self._execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
 
     # -- runs
 
     def start_run(self, run: Run) -> None:
         """Record that a run began."""
-        values = run._replace(counts=json.dumps(run.counts), examples=json.dumps(run.examples))  # type: ignore[arg-type]
-        self._execute(f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ({', '.join('?' * len(Run._fields))})", *values)
+        canary = None if run.canary is None else json.dumps(run.canary)
+        values = run._replace(counts=json.dumps(run.counts), examples=json.dumps(run.examples), canary=canary)  # type: ignore[arg-type]
+        self._db.execute(f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ({', '.join('?' * len(Run._fields))})", *values)
 
     def end_run(
         self,
@@ -136,43 +124,45 @@ class Ledger:
         reason: str | None,
         counts: dict[str, int],
         examples: list[dict[str, Any]],
+        canary: dict[str, Any] | None = None,
     ) -> None:
         """Record how a run ended."""
-        self._execute(
-            "UPDATE runs SET ended_at = ?, outcome = ?, reason = ?, counts = ?, examples = ? WHERE id = ?",
-            at, outcome, reason, json.dumps(counts), json.dumps(examples), run,
+        measured = None if canary is None else json.dumps(canary)
+        self._db.execute(
+            "UPDATE runs SET ended_at = ?, outcome = ?, reason = ?, counts = ?, examples = ?, canary = ? WHERE id = ?",
+            at, outcome, reason, json.dumps(counts), json.dumps(examples), measured, run,
         )  # fmt: skip
 
     def cut_off_runs(self, at: float) -> list[str]:
         """Close what a crash left open as `cancelled`; returns the ids."""
-        open_runs = [row[0] for row in self._all("SELECT id FROM runs WHERE outcome IS NULL")]
-        self._execute(
+        open_runs = [row[0] for row in self._db.all("SELECT id FROM runs WHERE outcome IS NULL")]
+        self._db.execute(
             "UPDATE runs SET ended_at = ?, outcome = 'cancelled', reason = 'cut_off' WHERE outcome IS NULL", at
         )
         return open_runs
 
     def run(self, run: str) -> Run | None:
         """One run by its id."""
-        row = self._one(f"SELECT {_RUN_COLUMNS} FROM runs WHERE id = ?", run)
+        row = self._db.one(f"SELECT {_RUN_COLUMNS} FROM runs WHERE id = ?", run)
         return None if row is None else _as_run(row)
 
     def runs(self, *, job: str | None = None, limit: int = 20) -> list[Run]:
         """The latest runs, newest first."""
         where, values = ("WHERE job = ?", (job,)) if job else ("", ())
-        rows = self._all(
+        rows = self._db.all(
             f"SELECT {_RUN_COLUMNS} FROM runs {where} ORDER BY started_at DESC, id DESC LIMIT ?", *values, limit
         )
         return [_as_run(row) for row in rows]
 
     def steps_of(self, night: str) -> list[Run]:
         """The runs that a night was made of, in order."""
-        rows = self._all(f"SELECT {_RUN_COLUMNS} FROM runs WHERE parent = ? ORDER BY started_at, id", night)
+        rows = self._db.all(f"SELECT {_RUN_COLUMNS} FROM runs WHERE parent = ? ORDER BY started_at, id", night)
         return [_as_run(row) for row in rows]
 
     def last_run(self, job: str, *, outcomes: Sequence[str] = ()) -> Run | None:
         """The latest real run of a job, among those with these outcomes where given."""
         marks = f"AND outcome IN ({', '.join('?' * len(outcomes))})" if outcomes else ""
-        row = self._one(
+        row = self._db.one(
             f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = ? AND dry_run = 0 {marks} ORDER BY started_at DESC LIMIT 1",
             job,
             *outcomes,
@@ -181,15 +171,15 @@ class Ledger:
 
     def mark_undone(self, run: str, by: str | None) -> None:
         """Note which run took this one back; None when that was itself undone."""
-        self._execute("UPDATE runs SET undone_by = ? WHERE id = ?", by, run)
+        self._db.execute("UPDATE runs SET undone_by = ? WHERE id = ?", by, run)
 
     def forget_undos(self, since: float) -> None:
         """Note that undos since an instant did not happen: what they took back stands again."""
         undos = "SELECT id FROM runs WHERE job = 'undo' AND started_at >= ?"
         with self.transaction():
             taken_back = f"SELECT id FROM runs WHERE undone_by IN ({undos})"
-            self._execute(f"UPDATE journal SET undone = 0 WHERE run IN ({taken_back})", since)
-            self._execute(f"UPDATE runs SET undone_by = NULL WHERE undone_by IN ({undos})", since)
+            self._db.execute(f"UPDATE journal SET undone = 0 WHERE run IN ({taken_back})", since)
+            self._db.execute(f"UPDATE runs SET undone_by = NULL WHERE undone_by IN ({undos})", since)
 
     # -- journal
 
@@ -202,28 +192,28 @@ class Ledger:
         """
         rows = [(run, at, op, key, scope, undone, _pack(*images)) for op, key, scope, *images in entries]
         with self.transaction():
-            self._many(
+            self._db.many(
                 "INSERT INTO journal (run, at, op, key, scope, undone, image) VALUES (?, ?, ?, ?, ?, ?, ?)", rows
             )
 
     def journal_of(self, run: str) -> list[Entry]:
         """What a run changed, newest change first."""
-        rows = self._all(f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE run = ? ORDER BY number DESC", run)
+        rows = self._db.all(f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE run = ? ORDER BY number DESC", run)
         return [_as_entry(row) for row in rows]
 
     def journal_at(self, key: str) -> list[Entry]:
         """What all runs changed of one thing, newest change first."""
-        rows = self._all(f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE key = ? ORDER BY number DESC", key)
+        rows = self._db.all(f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE key = ? ORDER BY number DESC", key)
         return [_as_entry(row) for row in rows]
 
     def mark_entries(self, numbers: Sequence[int], *, undone: bool) -> None:
         """Note that these changes were taken back, or made again."""
         with self.transaction():
-            self._many("UPDATE journal SET undone = ? WHERE number = ?", [(undone, number) for number in numbers])
+            self._db.many("UPDATE journal SET undone = ? WHERE number = ?", [(undone, number) for number in numbers])
 
     def moved_since(self, since: float, op: str) -> dict[str, int]:
         """How many changes of one kind each exact scope saw since an instant, without those taken back."""
-        rows = self._all(
+        rows = self._db.all(
             "SELECT scope, COUNT(*) FROM journal WHERE op = ? AND at > ? AND undone = 0 GROUP BY scope", op, since
         )
         return {str(scope): int(count) for scope, count in rows}
@@ -235,11 +225,11 @@ class Ledger:
         """
         blank = _pack(None, None)
         with self.transaction():
-            beside = self._all("SELECT number, op, image FROM journal WHERE op IN ('edge', 'record')")
+            beside = self._db.all("SELECT number, op, image FROM journal WHERE op IN ('edge', 'record')")
             at_them = [(blank, number) for number, op, image in beside if _is_of(op, image, memories)]
-            self._many("UPDATE journal SET image = ? WHERE number = ?", at_them)
-            self._many("UPDATE journal SET image = ? WHERE key = ?", [(blank, memory) for memory in memories])
-        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.many("UPDATE journal SET image = ? WHERE number = ?", at_them)
+            self._db.many("UPDATE journal SET image = ? WHERE key = ?", [(blank, memory) for memory in memories])
+        self._db.empty_log()
 
     def erase_images_within(self, scope: str, spared: Collection[str] = ()) -> None:
         """Blank every image of what lies, or ever lay, in a scope or below it.
@@ -248,7 +238,7 @@ class Ledger:
         """
         below = f"{scope}/"
         with self.transaction():
-            inside = self._all(
+            inside = self._db.all(
                 "SELECT number, op, key, image FROM journal WHERE scope = ? OR substr(scope, 1, ?) = ?",
                 scope, len(below), below,
             )  # fmt: skip
@@ -258,116 +248,68 @@ class Ledger:
                 for number, op, key, image in inside
                 if key not in spared and not (op in ("edge", "record") and _is_of(op, image, spared))
             ]
-            self._many("UPDATE journal SET image = ? WHERE number = ?", going)
-        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.many("UPDATE journal SET image = ? WHERE number = ?", going)
+        self._db.empty_log()
 
     def trim(self, *, images_before: float, runs_before: float, requests_before: float) -> None:
         """Let go of what is past its time."""
         with self.transaction():
-            self._execute("DELETE FROM journal WHERE at < ?", images_before)
-            self._execute("DELETE FROM runs WHERE started_at < ?", runs_before)
-            self._execute("DELETE FROM requests WHERE at < ?", requests_before)
+            self._db.execute("DELETE FROM journal WHERE at < ?", images_before)
+            self._db.execute("DELETE FROM runs WHERE started_at < ?", runs_before)
+            self._db.execute("DELETE FROM requests WHERE at < ?", requests_before)
 
     # -- absences
 
     def absences(self) -> list[tuple[float, float]]:
         """The spans in which nobody was there, oldest first."""
-        return [(since, until) for since, until in self._all("SELECT since, until FROM absences ORDER BY since")]
+        return [(since, until) for since, until in self._db.all("SELECT since, until FROM absences ORDER BY since")]
 
     def add_absence(self, since: float, until: float) -> None:
         """Record a span without a heartbeat."""
-        self._execute("INSERT INTO absences VALUES (?, ?)", since, until)
+        self._db.execute("INSERT INTO absences VALUES (?, ?)", since, until)
 
     # -- idempotent answers
 
     def answer(self, request: str, *, since: float) -> Answer | None:
         """What a request id was answered, if that is recent."""
-        row = self._one("SELECT method, params, answer FROM requests WHERE id = ? AND at >= ?", request, since)
+        row = self._db.one("SELECT method, params, answer FROM requests WHERE id = ? AND at >= ?", request, since)
         return None if row is None else Answer(row[0], row[1], json.loads(row[2]))
 
     def keep_answer(self, request: str, method: str, params: str, answer: dict[str, Any], at: float) -> None:
         """Keep an answer (ids and flags, never text) for retries; `params` is their digest."""
-        self._execute(
+        self._db.execute(
             "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?, ?)", request, method, params, json.dumps(answer), at
         )
 
     def drop_answers(self, since: float) -> None:
         """Let go of the answers given since an instant: what they did is undone."""
-        self._execute("DELETE FROM requests WHERE at >= ?", since)
+        self._db.execute("DELETE FROM requests WHERE at >= ?", since)
 
     # -- what was erased
 
     def note_erased(self, points: Iterable[str], at: float) -> None:
         """Note what was erased for good, by the engine's ids: an older snapshot must not bring it back."""
         with self.transaction():
-            self._many("INSERT OR REPLACE INTO erased (point, at) VALUES (?, ?)", [(point, at) for point in points])
+            self._db.many("INSERT OR REPLACE INTO erased (point, at) VALUES (?, ?)", [(point, at) for point in points])
 
     def last_erasure(self) -> int:
         """The number of the last such note."""
-        return int(self._one("SELECT COALESCE(MAX(number), 0) FROM erased")[0])
+        return int(self._db.one("SELECT COALESCE(MAX(number), 0) FROM erased")[0])
 
     def erased_since(self, since: float, number: int) -> list[str]:
         """The engine's ids of what was erased for good since an instant, or noted after that number.
 
         A clock may be set back, and a long run notes all at the instant when it began.
         """
-        rows = self._all("SELECT point FROM erased WHERE at >= ? OR number > ?", since, number)
+        rows = self._db.all("SELECT point FROM erased WHERE at >= ? OR number > ?", since, number)
         return [row[0] for row in rows]
 
     # -- spend
 
     def spent_micro_usd(self, day: str) -> dict[str, int]:
         """Micro-USD of a day by state: `settled` and `reserved`."""
-        rows = self._all("SELECT state, SUM(micro_usd) FROM spend WHERE day = ? GROUP BY state", day)
+        rows = self._db.all("SELECT state, SUM(micro_usd) FROM spend WHERE day = ? GROUP BY state", day)
         return {str(state): int(total) for state, total in rows}
-
-    # -- plumbing
-
-    def _migrate(self) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            raise Corrupt(
-                f"{self.path} was written by a newer dreamd (schema {version}, this one knows {VERSION}).",
-                hint="Install that version again.",
-            )
-        if version < VERSION:
-            with self.transaction():
-                for statement in ";".join(STEPS[version:]).split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {VERSION}")
-
-    def _execute(self, sql: str, *values: Any) -> None:
-        with self._lock, self._guard():
-            self._db.execute(sql, values)
-
-    def _many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        with self._lock, self._guard():
-            self._db.executemany(sql, rows)
-
-    def _one(self, sql: str, *values: Any) -> Any:
-        with self._lock, self._guard():
-            return self._db.execute(sql, values).fetchone()
-
-    def _all(self, sql: str, *values: Any) -> list[Any]:
-        with self._lock, self._guard():
-            return self._db.execute(sql, values).fetchall()
-
-    @contextmanager
-    def _guard(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise Unavailable(
-                f"The ledger {self.path} cannot be used now: {error}.", hint="Free disk space, then: dreamctl health"
-            ) from error
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: sqlite3.Error) -> Corrupt:
-        return Corrupt(
-            f"The ledger {self.path} cannot be read: {error}. The memories are not in it; runs, undo and spend are.",
-            hint=f"Take one out of a backup, or begin a new one: mv {self.path} {self.path}.damaged, then start dreamd",
-        )
 
 
 def _as_run(row: Sequence[Any]) -> Run:
@@ -376,6 +318,7 @@ def _as_run(row: Sequence[Any]) -> Run:
         dry_run=bool(run.dry_run),
         counts=json.loads(run.counts),  # type: ignore[arg-type]
         examples=json.loads(run.examples),  # type: ignore[arg-type]
+        canary=None if run.canary is None else json.loads(run.canary),  # type: ignore[arg-type]
     )
 
 

@@ -35,6 +35,19 @@ _ERASED: Final = """
 CREATE TABLE erased (number INTEGER PRIMARY KEY AUTOINCREMENT, point TEXT NOT NULL UNIQUE, at REAL NOT NULL)
 """
 
+_NIGHTS: Final = """
+ALTER TABLE runs ADD COLUMN canary TEXT;
+CREATE TABLE examined (job TEXT NOT NULL, mark INTEGER NOT NULL, PRIMARY KEY (job, mark)) WITHOUT ROWID;
+CREATE TABLE proposals (
+    a TEXT NOT NULL, b TEXT NOT NULL, scope TEXT NOT NULL, cosine REAL NOT NULL, at REAL NOT NULL, run TEXT NOT NULL,
+    PRIMARY KEY (a, b)
+) WITHOUT ROWID;
+CREATE TABLE canaries (
+    question BLOB PRIMARY KEY, at REAL NOT NULL, scope TEXT NOT NULL, clearance TEXT NOT NULL, dense BLOB NOT NULL,
+    terms BLOB NOT NULL, ids TEXT NOT NULL
+) WITHOUT ROWID
+"""
+
 #: Each takes the schema from one version to the next; the tables of version n are what the first n make.
-STEPS: Final = (_FIRST, _ERASED)
+STEPS: Final = (_FIRST, _ERASED, _NIGHTS)
 VERSION: Final = len(STEPS)

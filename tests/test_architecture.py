@@ -31,7 +31,7 @@ HOMES = {
     "apscheduler": {"daemon/scheduler.py"},
     "aiohttp": HTTP,
     "prometheus_client": {"daemon/metrics.py"},
-    "sqlite3": {"storage/ledger.py", "storage/exchange/sqlite_files.py"},
+    "sqlite3": {"storage/database.py", "storage/exchange/sqlite_files.py"},
 }
 
 #: What reads time, dice or the environment, and who may.

@@ -249,13 +249,13 @@ def test_a_transaction_is_whole_or_not_at_all_and_nests(ledger) -> None:
 
 
 def test_a_commit_that_fails_leaves_no_transaction_that_swallows_what_follows(ledger, path) -> None:
-    ledger._db.executescript(
+    ledger._db._db.executescript(
         "PRAGMA foreign_keys = ON; CREATE TABLE parent (id INTEGER PRIMARY KEY);"
         "CREATE TABLE child (parent INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED);"
     )
 
     with pytest.raises(Corrupt), ledger.transaction():
-        ledger._execute("INSERT INTO child VALUES (1)")
+        ledger._db.execute("INSERT INTO child VALUES (1)")
     ledger.set_fact("later", True)
     with ledger.transaction():
         ledger.set_fact("latest", True)
@@ -322,14 +322,14 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_as_it_is(path) -> None:
 
 def test_a_full_disk_makes_writes_unavailable_and_reads_go_on(ledger) -> None:
     ledger.set_fact("key", "value")
-    ledger._db.execute(f"PRAGMA max_page_count = {ledger._db.execute('PRAGMA page_count').fetchone()[0]}")
+    ledger._db.execute(f"PRAGMA max_page_count = {ledger._db.one('PRAGMA page_count')[0]}")
 
     with pytest.raises(Unavailable), ledger.transaction():
         ledger.set_fact("big", "x" * 1_000_000)
 
     assert ledger.fact("key") == "value"
     assert ledger.fact("big") is None
-    assert not ledger._db.in_transaction
+    assert not ledger._db._db.in_transaction
 
 
 def test_a_ledger_of_the_first_version_is_brought_up_to_date_and_keeps_what_it_had(path) -> None:

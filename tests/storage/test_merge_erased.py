@@ -22,7 +22,7 @@ def said(opened: Opened, memory: str) -> list[str]:
 
 def journal(opened: Opened) -> str:
     """Every image that the journal holds."""
-    images = [image for (image,) in opened.ledger._db.execute("SELECT image FROM journal")]
+    images = [image for (image,) in opened.ledger._db.all("SELECT image FROM journal")]
     return json.dumps([json.loads(zlib.decompress(image)) for image in images])
 
 
