@@ -13,17 +13,20 @@ from typing import Final
 import structlog
 
 from daemon.background import Background, watch
-from daemon.clock import Clock
+from daemon.canary import Canaries
+from daemon.clock import Clock, SteadyClock
 from daemon.config import Config
 from daemon.embedders import near_of
 from daemon.events import Events
+from daemon.health import Health
 from daemon.lock import StateLock
+from daemon.logbook import Logbook
 from daemon.methods import METHODS
 from daemon.metrics import Metrics
 from daemon.notify import Notifier
 from daemon.opening import Opened, make_state, open_stores, recall_weights
 from daemon.options import Sections
-from daemon.parts import Health, LoadEmbedder, Parts
+from daemon.parts import LoadEmbedder, Parts
 from daemon.retries import Retries
 from daemon.rpc import Limits, RpcServer, bind_unix
 from daemon.runner import Runner
@@ -60,6 +63,7 @@ class App:
     service: DreamdService
     background: Background
     scheduler: Scheduler
+    canaries: Canaries
     stack: AsyncExitStack  # what is to be taken down
     metrics_port: int | None = None
 
@@ -82,12 +86,12 @@ async def build(
     watchdog_seconds: float | None = None, passed: Sequence[sockets.socket] = (), limits: Limits | None = None,
 ) -> App:  # fmt: skip
     """Build and start a daemon: it answers when this returns. What was begun is taken down again if a step fails."""
-    notifier = notifier or Notifier("")
+    notifier, steady = notifier or Notifier(""), SteadyClock(clock)
     tokens = await asyncio.to_thread(load_counter, config.context.tokenizer)
     async with AsyncExitStack() as stack:
         os.umask(0o077)
         make_state(config)
-        since = format_instant(clock.now()) or ""
+        since = format_instant(steady.now()) or ""
         stack.callback(StateLock(config.state_dir, pid=os.getpid(), since=since, socket=config.socket).release)
         # Bound before the store is open: who connects from now on waits for it.
         listening = passed or [_bind(config, stack)]
@@ -95,10 +99,11 @@ async def build(
         for one in (embedding, lane):
             stack.push_async_callback(asyncio.to_thread, one.close, LANE_STOP_SECONDS)
         health = Health()
-        opened = await open_stores(config, lane, embedding, embedder, health, stack, clock.now())
-        app = _assemble(config, clock, opened, lane, embedding, health, tokens, stack)
+        opened = await open_stores(config, lane, embedding, embedder, health, stack, steady)
+        app = _assemble(config, steady, opened, lane, embedding, health, tokens, stack)
         tasks: list[asyncio.Task[None]] = []
         stack.push_async_callback(_end, tasks, app)
+        await app.canaries.settle()
         await _serve(app, listening, limits or Limits(), stack)
         app.scheduler.start()
         stack.callback(app.scheduler.stop)
@@ -126,7 +131,7 @@ def _bind(config: Config, stack: AsyncExitStack) -> sockets.socket:
 
 
 def _assemble(
-    config: Config, clock: Clock, opened: Opened, lane: Lane, embedding: Lane, health: Health, tokens: TokenCounter,
+    config: Config, clock: SteadyClock, opened: Opened, lane: Lane, embedding: Lane, health: Health, tokens: TokenCounter,
     stack: AsyncExitStack,
 ) -> App:  # fmt: skip
     """Put the parts together; nothing runs yet."""
@@ -145,16 +150,19 @@ def _assemble(
     texts = JobTexts(gate, embedding)
     events = Events(clock.now, boot=clock.new_id()[-12:])
     settings = _settings(config, retention, provider)
-    runner = Runner(stores, lane, learn, clock, settings, texts, events, metrics.observe_run)
-    scheduler = Scheduler(config.schedule, runner, stores, clock, metrics.observe_missed)
+    canaries = Canaries(stores, lane, events, health, config.canary)
+    book = Logbook(stores, events)
+    runner = Runner(stores, lane, learn, clock, settings, texts, book, canaries, metrics.observe_run)
+    scheduler = Scheduler(config.schedule, runner, stores, lane, clock, metrics.observe_missed)
     parts = Parts(
         config=config, clock=clock, stores=stores, lane=lane, gate=gate, embedding=embedding, learn=learn, runner=runner,
-        retries=Retries(stores.ledger), retention=retention, health=health, meter=metrics, events=events, tokens=tokens,
+        retries=Retries(stores.ledger), retention=retention, health=health, meter=metrics, events=events, canaries=canaries,
+        tokens=tokens,
         engine_name=ENGINE, load_embedder=opened.load, started_at=clock.monotonic(), next_runs=scheduler.next_runs,
     )  # fmt: skip
     service = DreamdService(parts, metrics)
-    background = Background(config, stores, lane, learn, runner, clock, health, lambda: service.last_used_at)
-    return App(parts, service, background, scheduler, stack)
+    background = Background(config, stores, lane, learn, runner, clock, health, canaries, lambda: service.last_used_at)
+    return App(parts, service, background, scheduler, canaries, stack)
 
 
 async def _serve(app: App, listening: Sequence[sockets.socket], limits: Limits, stack: AsyncExitStack) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from daemon.config import Config
-from daemon.parts import Health, Parts
+from daemon.health import Health
+from daemon.parts import Parts
 from storage.embed import Embedder, Fingerprint
 from storage.errors import DreamdError, Unavailable
 

@@ -50,6 +50,7 @@ TYPES: Final[Mapping[str, str]] = {
     "job_started": "runs",
     "job_finished": "runs",
     "spend_refused": "runs",
+    "canary_alarm": "runs",
 }
 
 _BATCH: Final = 64  # events that a follower takes from the ring at once

@@ -43,6 +43,12 @@ class Logbook:
         if not run.dry_run:
             self._events.emit("job_finished", EVERY_SCOPE, [run.id], run.counts)
 
+    def note(self, run: Run) -> None:
+        """Record a run that did not take place."""
+        with self._stores.ledger.transaction():
+            self._stores.ledger.start_run(run)
+            self.end(run)
+
     def act(self, run: Run, plan: Callable[[float], Sequence[Change]], answer: Callable[[], T]) -> tuple[Run, T]:
         """Plan and make a run of one batch; `answer` is asked when it is through, before anybody else's turn.
 

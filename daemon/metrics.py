@@ -7,6 +7,7 @@ each scrape, so that they survive a restart.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -80,6 +81,7 @@ class Figures(NamedTuple):
     store_bytes: int
     last_success: Mapping[str, float]
     spent: Mapping[str, int]
+    canary: Mapping[str, float]
 
 
 class Metrics:
@@ -230,6 +232,10 @@ class Metrics:
         self._reserved = gauge("llm_reserved_usd", "Reserved today and not settled yet.")
         self._cap = gauge("llm_cap_usd", "The most that may be spent a day.")
         self._resets = gauge("llm_cap_resets_timestamp_seconds", "When the next day of spending begins.")
+        self._canary_overlap = gauge(
+            "canary_overlap", "Of what real questions found before the last measured night, the share found after it."
+        )
+        self._canary_rank = gauge("canary_rank", "Mean place of what real questions once returned, 1 the first.")
         self._learn = gauge("learn_buffer_size", "Co-activations and accesses that wait to be stored.")
         self._store_up = gauge("store_up", "Whether the store can be written.")
         self._store_bytes = gauge("store_bytes", "Bytes on disk, as allocated.")
@@ -255,6 +261,8 @@ class Metrics:
         self._reserved.set(figures.spent.get("reserved", 0) / 1e6)
         self._cap.set(parts.config.spend.cap_usd_per_day)
         self._resets.set(_next_day(parts))
+        self._canary_overlap.set(figures.canary.get("overlap", math.nan))
+        self._canary_rank.set(figures.canary.get("rank", math.nan))
         self._learn.set(len(parts.learn))
         self._store_up.set(not parts.stores.damage)
         self._store_bytes.set(figures.store_bytes)
@@ -301,6 +309,7 @@ def _figures(
     successes = {job: ledger.last_run(job, outcomes=SUCCESSES) for job in RUNNABLE}
     weights, as_of = (np.array([getattr(edge, name) for edge in edges], float) for name in ("weight", "as_of"))
     short = [row for row in rows if row.tier == "short"]
+    measured = ledger.last_measured()
     return Figures(
         memories=Tally((row.tier, row.heat) for row in rows),
         bin=gone,
@@ -311,6 +320,7 @@ def _figures(
         store_bytes=store_bytes,
         last_success={job: run.ended_at or run.started_at for job, run in successes.items() if run is not None},
         spent=ledger.spent_micro_usd(day),
+        canary=measured.canary if measured is not None and measured.canary is not None else {},
     )
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from daemon import __version__, embedders
-from daemon.background import note_heartbeat
+from daemon.clock import SteadyClock
 from daemon.config import Config
-from daemon.parts import NO_EMBEDDER, Health, LoadEmbedder
-from daemon.scheduler import BORN
+from daemon.health import Health
+from daemon.parts import NO_EMBEDDER, LoadEmbedder
+from daemon.presence import HEARTBEAT, Presence, note_heartbeat
 from jobs import unfinished
 from storage import snapshots, swap
 from storage.edge import EdgeEngine
@@ -64,7 +65,8 @@ def make_state(config: Config) -> None:
 
 
 async def open_stores(
-    config: Config, lane: Lane, embedding: Lane, load: LoadEmbedder, health: Health, stack: AsyncExitStack, now: float
+    config: Config, lane: Lane, embedding: Lane, load: LoadEmbedder, health: Health, stack: AsyncExitStack,
+    clock: SteadyClock,
 ) -> Opened:  # fmt: skip
     """Open ledger, engine and stores, and push on `stack` what closes them.
 
@@ -72,15 +74,16 @@ async def open_stores(
     """
     ledger = Ledger(config.state_dir / "state.db", power_safe=config.storage.durability == "power")
     stack.callback(ledger.close)
+    clock.go_on_from(ledger.fact(HEARTBEAT) or 0.0)
     swap.settle(config.state_dir, ledger)
     snapshots.clear_scrap(config.state_dir)
     with _beyond_dreamctl(config.state_dir):
-        return await _open_stores(config, lane, embedding, load, health, stack, now, ledger)
+        return await _open_stores(config, lane, embedding, load, health, stack, clock, ledger)
 
 
 async def _open_stores(
-    config: Config, lane: Lane, embedding: Lane, load: LoadEmbedder, health: Health, stack: AsyncExitStack, now: float,
-    ledger: Ledger,
+    config: Config, lane: Lane, embedding: Lane, load: LoadEmbedder, health: Health, stack: AsyncExitStack,
+    clock: SteadyClock, ledger: Ledger,
 ) -> Opened:  # fmt: skip
     dimension = EdgeEngine.stored_dimension(config.state_dir / "store", LIVE)
     # The embedder loads beside the store, each in its own lane: either takes about a second.
@@ -90,7 +93,8 @@ async def _open_stores(
         embedder = await asyncio.wrap_future(early)
         dimension = embedder.fingerprint.dimension
     engine = await _open_engine(config, lane, dimension, ledger, stack)
-    stores = await lane.run(_stores, config, engine, ledger, now)
+    stores = await lane.run(_stores, config, engine, ledger, clock.now())
+    lane.first = Presence(stores, clock).look
     if stores.damage:
         detail = f"{config.state_dir / 'store'} is damaged and read-only: {'; '.join(stores.damage)}."
         health.degrade("store", detail, "dreamctl restore_snapshot NAME")
@@ -179,8 +183,6 @@ def _open_checked(
 
 def _stores(config: Config, engine: Engine, ledger: Ledger, now: float) -> Stores:
     """The stores, loaded; what a crash left open is closed. Called in the lane."""
-    if ledger.fact(BORN) is None:
-        ledger.set_fact(BORN, now)
     ledger.cut_off_runs(now)
     stores = Stores(engine, ledger, weights=recall_weights(config), default_sensitivity=config.sensitivity.default)
     note_heartbeat(stores, now)

@@ -221,6 +221,16 @@ class Night(Section):
     history_days: Days = Field(default=365, description="How long superseded memories are kept.")
 
 
+class Canary(Section):
+    """How a night measures what it did: by real questions of yours, of which vectors are kept and no text."""
+
+    enabled: bool = Field(default=True, description="Keep the last 64 questions, and ask them before and after a night.")
+    min_overlap: Share = Field(
+        default=0.9, description="A night after which they find less of what they found before raises an alarm."
+    )
+    undo: bool = Field(default=False, description="Whether such a night is taken back at once.")
+
+
 class Recall(Section):
     """Boosts on top of a memory's evidence; each is 0 to switch it off."""
 
@@ -307,6 +317,7 @@ class Sections(Section):
     dream: Dream = Dream()
     decay: Decay = Decay()
     night: Night = Night()
+    canary: Canary = Canary()
     recall: Recall = Recall()
     context: Context = Context()
     schedule: Schedule = Schedule()

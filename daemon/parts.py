@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from daemon.clock import Clock
 from daemon.config import Config
 from daemon.events import Events
+from daemon.health import Health
 from daemon.retries import Retries
 from daemon.runner import Runner
+from storage.canaries import Canary
 from storage.embed import Embedder
 from storage.errors import DreamdError, NotFound
 from storage.fading import Retention
@@ -25,19 +27,11 @@ NO_EMBEDDER: Final = "none"
 LoadEmbedder: TypeAlias = Callable[[str, str], Embedder]  # by provider and model
 
 
-@dataclass(slots=True)
-class Health:
-    """What is not as it should be: a reason by name, with what happened and the next command to run."""
+class Asked(Protocol):
+    """Where recalls leave the questions that a night is measured by (`daemon.canary`)."""
 
-    reasons: dict[str, tuple[str, str]] = field(default_factory=dict)
-
-    def degrade(self, name: str, detail: str, hint: str) -> None:
-        """Say that something is wrong until `mend` says it is not."""
-        self.reasons[name] = (detail, hint)
-
-    def mend(self, name: str) -> None:
-        """Say that it is well again."""
-        self.reasons.pop(name, None)
+    def note(self, canary: Canary) -> None:
+        """Note a question that a person or an agent really asked."""
 
 
 class Meter(Protocol):
@@ -82,6 +76,7 @@ class Parts:
     health: Health
     meter: Meter
     events: Events
+    canaries: Asked
     tokens: TokenCounter
     engine_name: str
     load_embedder: LoadEmbedder

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from daemon.terminal import Screen, ago, fields, table
+from daemon.terminal import Screen, ago, fields, table, wrap
 from daemon.transfers import number
 
 #: What these do cannot be taken back: room is given back, bytes are gone, what was erased stays erased.
 FOR_GOOD: Final = ("vacuum", "scrub", "purge")
+NIGHT: Final = "night"
+INDENT: Final = "    "
+STEP: Final = "- "  # before a job that ran as part of a night
+SHOWN: Final = 2  # examples under each of many runs
 FULL: Final = 10  # examples that a run tells at most; with fewer, a greater count is of something else
 
 
@@ -18,7 +22,10 @@ def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """What a run did or would do, its steps where it is a night, and how to take it back."""
     yield f"{screen.bold(result['job'])}: {_outcome(result, screen)}{_took(result, ' in ')}"
     counts = "" if result["steps"] else _counts(result)
-    yield from fields(screen, [("run", result["run_id"]), ("reason", result["reason"] or ""), ("counts", counts)])
+    yield from fields(screen, [
+        ("run", result["run_id"]), ("reason", result["reason"] or ""), ("counts", counts),
+        ("measured", "".join(_measured(result))),
+    ])  # fmt: skip
     if result["steps"]:
         rows = [[step["job"], _outcome(step, screen), _took(step), _counts(step)] for step in result["steps"]]
         yield from table(screen, ["STEP", "OUTCOME", ">TOOK", "COUNTS"], rows)
@@ -31,15 +38,50 @@ def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
 
 
 def runs(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
-    """The last runs, newest first."""
+    """The last runs, newest first, a night before its steps; under each why it did less, and a few of its examples."""
     if not result["runs"]:
         yield "Nothing has run yet."
         return
+    told = _nights_first(result["runs"])
     rows = [
-        [one["run_id"], one["job"], ago(one["started_at"], screen.now), _took(one), _outcome(one, screen), _counts(one)]
-        for one in result["runs"]
-    ]
-    yield from table(screen, ["RUN", "JOB", "STARTED", ">TOOK", "OUTCOME", "COUNTS"], rows)
+        [
+            one["run_id"], f"{STEP * (one['parent'] is not None)}{one['job']}", ago(one["started_at"], screen.now),
+            _took(one), _outcome(one, screen), _counts(one),
+        ]
+        for one in told
+    ]  # fmt: skip
+    header, *lines = table(screen, ["RUN", "JOB", "STARTED", ">TOOK", "OUTCOME", "COUNTS"], rows)
+    yield header
+    for line, one in zip(lines, told, strict=True):
+        yield line
+        why = [one["reason"]] if one["reason"] else []
+        examples = [] if one["job"] == NIGHT else map(_example, one["examples"][:SHOWN])
+        for detail in (*why, *_measured(one), *examples):
+            yield from (screen.dim(part) for part in wrap(detail, screen, INDENT))
+
+
+def _nights_first(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """In their order, but each step behind the night that it is part of, where that is shown too."""
+    here = {one["run_id"] for one in runs}
+    ordered: list[Mapping[str, Any]] = []
+    for one in runs:
+        if one["parent"] not in here:
+            ordered += [one, *sorted((step for step in runs if step["parent"] == one["run_id"]), key=_begun)]
+    return ordered
+
+
+def _begun(one: Mapping[str, Any]) -> str:
+    return str(one["started_at"])
+
+
+def _measured(one: Mapping[str, Any]) -> list[str]:
+    """What a night did to what real questions find."""
+    found = one.get("canary")
+    if not found:
+        return []
+    questions = "1 real question finds" if found["questions"] == 1 else f"{found['questions']} real questions find"
+    ranks = f"mean rank {found['rank']:.2f}, {found['rank_before']:.2f} before"
+    return [f"{questions} {found['overlap']:.0%} of what was found before it; {ranks}"]
 
 
 def jobs(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:

@@ -92,6 +92,16 @@ class VersionShape(TypedDict):
     replaced_at: str
 
 
+class CanaryShape(TypedDict):
+    """What a night did to what real questions find: `jobs.canary` says how it is measured."""
+
+    questions: int
+    overlap: float
+    rank: float
+    rank_before: float
+    alarm: bool
+
+
 class RunShape(TypedDict):
     """A recorded run of a job."""
 
@@ -112,6 +122,7 @@ class RunShape(TypedDict):
     parent: str | None
     undo_of: str | None
     undone_by: str | None
+    canary: CanaryShape | None
 
 
 _INSTANTS = ("created_at", "updated_at", "event_at", "accessed_at", "expires_at", "invalid_at", "forgotten_at")
@@ -176,8 +187,13 @@ def run(one: Run) -> RunShape:
         "started_at": format_instant(one.started_at) or "", "ended_at": format_instant(one.ended_at),
         "took_s": took(one),
         "late_by_s": one.late_by, "cost_usd": one.cost_micro_usd / 1e6, "seed": one.seed, "parent": one.parent,
-        "undo_of": one.undo_of, "undone_by": one.undone_by,
+        "undo_of": one.undo_of, "undone_by": one.undone_by, "canary": canary(one),
     }  # fmt: skip
+
+
+def canary(one: Run) -> CanaryShape | None:
+    """How a night measured, if it was."""
+    return one.canary  # type: ignore[return-value]
 
 
 def took(one: Run) -> float | None:

@@ -16,7 +16,7 @@ from storage.changes import Applied, Change, Move
 from storage.errors import Corrupt
 from storage.fading import Retention
 from storage.gate import Admitted
-from storage.lane import Lane
+from storage.lane import Lane, Stopping
 from storage.learn import Learned
 from storage.memories import BIN, LIVE, Vectors
 from storage.model import EVERY_SCOPE
@@ -76,13 +76,22 @@ class Context:
     progress: Callable[[int, int], None]
     learned: Callable[..., Learned]
     texts: Texts
+    pace: Callable[[], object] = lambda: None  # waits a moment before a batch while requests come
     scope: str = EVERY_SCOPE
     parameters: Mapping[str, Any] = field(default_factory=dict)  # of this one run, checked by the wire
     cut_short: bool = False  # it was told to stop before it was through
+    given_up: bool = False  # nobody waits for it any more
 
     def read(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Make one call in the lane, behind the requests."""
+        """Make one call in the lane, behind the requests. Raises Stopping where the run was given up meanwhile."""
+        self.pace()
+        if self.given_up:
+            raise Stopping
         return self.lane.call(function, *arguments)
+
+    def give_up(self) -> None:
+        """Refuse the run the store from now on: it ended without its thread, which hangs somewhere."""
+        self.given_up = True
 
     def apply_as_one(self, changes: Sequence[Change]) -> Applied:
         """Journal and make changes that belong together in one lane call; in a dry run all count as done."""

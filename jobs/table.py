@@ -13,12 +13,13 @@ from jobs.context import Context, Report
 
 
 class Job(NamedTuple):
-    """A job as the runner knows it; `deadline` in seconds."""
+    """A job as the runner knows it; `deadline` in seconds. A night takes a `destructive` one only after a fresh snapshot."""
 
     name: str
     run: Callable[[Context], Report]
     deadline: float
     about: str
+    destructive: bool = False
 
 
 JOBS: Final = {
@@ -26,10 +27,10 @@ JOBS: Final = {
     for job in (
         Job("hebbian", hebbian.run, 300, "fold what recalls taught into edges and access counts"),
         Job("dream", dream.run, 1800, "replay memories, link the near, let emotions settle"),
-        Job("prune", prune.run, 600, "drop edges that have faded"),
+        Job("prune", prune.run, 600, "drop edges that have faded", destructive=True),
         Job("demote", demote.run, 600, "move heat and tier by use"),
-        Job("decay", decay.run, 600, "move expired and faded memories to the bin"),
-        Job("purge", purge.run, 600, "erase what is past its time in the bin"),
+        Job("decay", decay.run, 600, "move expired and faded memories to the bin", destructive=True),
+        Job("purge", purge.run, 600, "erase what is past its time in the bin", destructive=True),
         Job("vacuum", vacuum.run, 600, "give back the room of deleted points"),
         Job("scrub", scrub.run, 600, "leave no byte of what was erased for good"),
     )

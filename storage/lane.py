@@ -44,6 +44,8 @@ class Lane:
         self._urgent: deque[_Call] = deque()
         self._patient: deque[_Call] = deque()
         self._streak = 0
+        self.urgent_calls = 0  # so many were queued since it began; who works beside the requests looks whether it moves
+        self.first: Callable[[], object] = _nothing  # made in the lane before each call; what it raises the call raises
         self._ending = False
         self._closed = False
         self._wake = threading.Condition()
@@ -57,6 +59,7 @@ class Lane:
             if self._closed or (self._ending and not urgent):
                 raise Stopping
             (self._urgent if urgent else self._patient).append(call)
+            self.urgent_calls += urgent
             self._wake.notify()
         return call.future
 
@@ -122,12 +125,17 @@ class Lane:
             if not call.future.set_running_or_notify_cancel():
                 continue
             try:
+                self.first()
                 result = call.function(*call.arguments)
             except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
                 call.future.set_exception(error)
             else:
                 call.future.set_result(result)
             del call
+
+
+def _nothing() -> None:
+    """Nothing comes first."""
 
 
 def _turn(work: Generator[None, None, T]) -> list[T]:

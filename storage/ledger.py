@@ -7,6 +7,7 @@ compressed and go with `undo_days` or with a hard `forget`. A ledger that cannot
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -62,6 +63,8 @@ class Answer(NamedTuple):
     params: str
     answer: dict[str, Any]
 
+
+CUT_OFF: Final = "cut_off"  # why a run ended that a crash ended
 
 _RUN_COLUMNS: Final = ", ".join(Run._fields)
 _ENTRY_COLUMNS: Final = "number, run, at, op, key, scope, undone, image"
@@ -137,7 +140,7 @@ class Ledger:
         """Close what a crash left open as `cancelled`; returns the ids."""
         open_runs = [row[0] for row in self._db.all("SELECT id FROM runs WHERE outcome IS NULL")]
         self._db.execute(
-            "UPDATE runs SET ended_at = ?, outcome = 'cancelled', reason = 'cut_off' WHERE outcome IS NULL", at
+            "UPDATE runs SET ended_at = ?, outcome = 'cancelled', reason = ? WHERE outcome IS NULL", at, CUT_OFF
         )
         return open_runs
 
@@ -159,13 +162,26 @@ class Ledger:
         rows = self._db.all(f"SELECT {_RUN_COLUMNS} FROM runs WHERE parent = ? ORDER BY started_at, id", night)
         return [_as_run(row) for row in rows]
 
-    def last_run(self, job: str, *, outcomes: Sequence[str] = ()) -> Run | None:
-        """The latest real run of a job, among those with these outcomes where given."""
+    def last_run(self, job: str, *, outcomes: Sequence[str] = (), until: float = math.inf) -> Run | None:
+        """The latest real run of a job, as `last_runs` finds it."""
+        return next(iter(self.last_runs(job, 1, outcomes=outcomes, until=until)), None)
+
+    def last_runs(
+        self, job: str, limit: int, *, outcomes: Sequence[str] = (), until: float = math.inf
+    ) -> list[Run]:  # fmt: skip
+        """The latest real runs of a job that began by an instant, newest first; with these outcomes where given."""
         marks = f"AND outcome IN ({', '.join('?' * len(outcomes))})" if outcomes else ""
+        rows = self._db.all(
+            f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = ? AND dry_run = 0 AND started_at <= ? {marks} "
+            "ORDER BY started_at DESC, id DESC LIMIT ?",
+            job, until, *outcomes, limit,
+        )  # fmt: skip
+        return [_as_run(row) for row in rows]
+
+    def last_measured(self) -> Run | None:
+        """The latest night that was measured by canaries."""
         row = self._db.one(
-            f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = ? AND dry_run = 0 {marks} ORDER BY started_at DESC LIMIT 1",
-            job,
-            *outcomes,
+            f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = 'night' AND canary IS NOT NULL ORDER BY started_at DESC LIMIT 1"
         )
         return None if row is None else _as_run(row)
 
@@ -211,11 +227,12 @@ class Ledger:
         with self.transaction():
             self._db.many("UPDATE journal SET undone = ? WHERE number = ?", [(undone, number) for number in numbers])
 
-    def moved_since(self, since: float, op: str) -> dict[str, int]:
-        """How many changes of one kind each exact scope saw since an instant, without those taken back."""
+    def moved_since(self, since: float, op: str, *, until: float = math.inf) -> dict[str, int]:
+        """How many changes of one kind each exact scope saw since an instant, until another, without those taken back."""
         rows = self._db.all(
-            "SELECT scope, COUNT(*) FROM journal WHERE op = ? AND at > ? AND undone = 0 GROUP BY scope", op, since
-        )
+            "SELECT scope, COUNT(*) FROM journal WHERE op = ? AND at > ? AND at <= ? AND undone = 0 GROUP BY scope",
+            op, since, until,
+        )  # fmt: skip
         return {str(scope): int(count) for scope, count in rows}
 
     def erase_images(self, memories: Collection[str]) -> None:
@@ -267,6 +284,12 @@ class Ledger:
     def add_absence(self, since: float, until: float) -> None:
         """Record a span without a heartbeat."""
         self._db.execute("INSERT INTO absences VALUES (?, ?)", since, until)
+
+    def cut_absences(self, now: float) -> None:
+        """Let no absence last longer than until `now`, to which the clock was set back; one that began later goes."""
+        with self.transaction():
+            self._db.execute("DELETE FROM absences WHERE since >= ?", now)
+            self._db.execute("UPDATE absences SET until = ? WHERE until > ?", now, now)
 
     # -- idempotent answers
 

@@ -82,6 +82,7 @@ class Stores:
         """Take in what the engine holds now that another store is in its place; read-only where that cannot be read."""
         self.catalogue.clear()
         self.synapses.clear()
+        self.ledger.canaries.clear()  # they were asked of other memories, maybe with other vectors
         self.damage = self.engine.shortfall(self.ledger.fact(MARKS) or {})
         try:
             self.load()

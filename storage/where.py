@@ -63,6 +63,11 @@ class Where:
         )
 
     @property
+    def plain(self) -> bool:
+        """Whether scope and clearance are all that restricts."""
+        return self.indexed and not self.tags and not self.tags_any and self.state == "live"
+
+    @property
     def indexed(self) -> bool:
         """Whether `condition` says it all, but for expiry."""
         beyond = (

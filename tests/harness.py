@@ -37,9 +37,8 @@ class Daemon:
         self.clock = clock or SettableClock()
         self._embedder = embedder or hashing
         self._options = {"DREAMD_METRICS__LISTEN": "", "DREAMD_STORAGE__RESERVE_MB": "16", **(options or {})}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self.app: App | None = None
 
     @property
@@ -57,13 +56,24 @@ class Daemon:
         return self.parts.stores
 
     def start(self) -> Self:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+            self._thread.start()
         self.app = self.run(build(self.config, clock=self.clock, embedder=self._embedder))
         return self
 
     def stop(self) -> None:
+        """Stop the daemon, and end its event loop: thousands of them would slow each other."""
         if self.app is not None:
             self.run(self.app.stop())
             self.app = None
+        if self._loop is not None and self._thread is not None:
+            self.run(self._loop.shutdown_default_executor())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = self._thread = None
 
     def restart(self) -> Self:
         self.stop()
@@ -91,6 +101,7 @@ class Daemon:
             self.run(self.app.background.heartbeat())
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=100)
 
 

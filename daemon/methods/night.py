@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from daemon import shapes
 from daemon.methods.filters import read_scope
 from daemon.parts import Parts
-from daemon.shapes import RunShape
+from daemon.shapes import CanaryShape, RunShape
 from daemon.wire import Cleared, Empty, Instant, Method, Params, Share, validated
 from jobs.table import JOBS, RECORDED, RUNNABLE
 from storage.errors import Invalid, command
@@ -85,6 +85,7 @@ class Ran(TypedDict):
     counts: dict[str, int]
     examples: list[dict[str, Any]]
     took_s: float | None
+    canary: CanaryShape | None
     steps: list[RunShape]
 
 
@@ -147,6 +148,7 @@ async def run_job(parts: Parts, params: RunJobParams, progress: Callable[[dict[s
     return {
         "run_id": run.id, "job": run.job, "dry_run": run.dry_run, "outcome": run.outcome, "reason": run.reason,
         "counts": run.counts, "examples": run.examples, "took_s": shapes.took(run),
+        "canary": shapes.canary(run),
         "steps": [shapes.run(step) for step in steps],
     }  # fmt: skip
 

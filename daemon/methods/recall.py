@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, NotRequired
 
 from pydantic import Field
@@ -13,6 +14,9 @@ from daemon.methods.filters import Filters
 from daemon.parts import Parts
 from daemon.shapes import HitShape
 from daemon.wire import Method
+from jobs.canary import TOP
+from storage.canaries import Canary
+from storage.engine import Sparse, Vector
 from storage.errors import Invalid
 from storage.learn import taught
 from storage.recall import Hit, Question
@@ -92,10 +96,19 @@ async def _recall(parts: Parts, options: RecallOptions, queries: list[str], k: i
     hits = sorted(best.values(), key=lambda hit: -hit.score)[:n]
     if options.learn:
         parts.learn.note(taught([(hit.memory.id, hit.evidence) for hit in hits]), now)
+        if len(queries) == 1 and dense is not None and where.plain:
+            _note_canary(parts, dense, terms, where, hits)
     parts.meter.observe_hits(len(hits))
     took_ms = round((parts.clock.monotonic() - started) * 1e3, 2)
     result: Recalled = {"hits": [shapes.hit(hit) for hit in hits], "took_ms": took_ms}
     return {**result, "degraded": "keyword-only"} if degraded else result
+
+
+def _note_canary(parts: Parts, dense: Vector, terms: Sparse, where: Where, hits: Sequence[Hit]) -> None:
+    """Leave a real question for the next night to be measured by: its vectors, and what it found."""
+    found = tuple(hit.memory.id for hit in hits[:TOP])
+    if found:
+        parts.canaries.note(Canary(where.now, where.scope, where.clearance, dense, terms, found))
 
 
 def _search(

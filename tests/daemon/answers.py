@@ -23,6 +23,7 @@ STEP: dict[str, Any] = {
     "counts": {"linked": 3, "settled": 0}, "examples": [{"id": "m1", "reason": "near m2"}], "started_at": THEN,
     "ended_at": THEN, "took_s": 0.812, "late_by_s": None, "cost_usd": 0.0, "seed": 1, "parent": None, "undo_of": None,
     "undone_by": None,
+    "canary": None,
 }  # fmt: skip
 RUN: dict[str, Any] = {
     name: STEP[name]

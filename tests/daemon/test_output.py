@@ -163,14 +163,34 @@ def test_a_night_tells_its_steps() -> None:
 
 
 def test_runs_are_a_table() -> None:
-    odd = STEP | {"outcome": None, "took_s": None}
-    dry = STEP | {"dry_run": True, "undone_by": "run-2", "outcome": "failed"}
+    plain = STEP | {"examples": []}
+    odd = plain | {"outcome": None, "took_s": None}
+    dry = plain | {"dry_run": True, "undone_by": "run-2", "outcome": "failed"}
 
-    assert shown("runs", {"runs": [STEP, odd, dry]}) == [
+    assert shown("runs", {"runs": [plain, odd, dry]}) == [
         "RUN    JOB    STARTED    TOOK  OUTCOME                   COUNTS",
         "run-1  dream  3 h ago  812 ms  changed                   linked 3",
         "run-1  dream  3 h ago          under way                 linked 3",
         "run-1  dream  3 h ago  812 ms  failed (dry run, undone)  linked 3",
+    ]
+
+
+def test_runs_tell_why_and_by_example_and_steps_stand_behind_their_night() -> None:
+    measured = {"questions": 4, "overlap": 0.9667, "rank": 1.5, "rank_before": 1.25, "alarm": False}
+    night = STEP | {"run_id": "n", "job": "night", "counts": {"decay": 3}, "examples": [{"job": "decay"}], "canary": measured}
+    late = STEP | {"run_id": "b", "job": "decay", "parent": "n", "started_at": SOON, "counts": {"decayed": 3}}
+    late |= {"reason": "7 more wait", "examples": [{"id": f"m{n}", "reason": "retention 0.08"} for n in range(3)]}
+    early = STEP | {"run_id": "a", "parent": "n", "counts": {}, "examples": []}
+
+    assert shown("runs", {"runs": [late, early, night]}) == [
+        "RUN  JOB      STARTED    TOOK  OUTCOME  COUNTS",
+        "n    night    3 h ago  812 ms  changed  decay 3",
+        "    4 real questions find 97% of what was found before it; mean rank 1.50, 1.25 before",
+        "a    - dream  3 h ago  812 ms  changed",
+        "b    - decay  in 2 d   812 ms  changed  decayed 3",
+        "    7 more wait",
+        "    m0  retention 0.08",
+        "    m1  retention 0.08",
     ]
 
 

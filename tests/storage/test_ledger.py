@@ -34,7 +34,7 @@ def run(name: str, job: str = "decay", at: float = NOW, **fields: object) -> Run
     told = {
         "id": name, "job": job, "parent": None, "trigger": "manual", "dry_run": False, "started_at": at, "ended_at": None,
         "seed": 7, "late_by": None, "outcome": None, "reason": None, "counts": {}, "examples": [], "cost_micro_usd": 0,
-        "undo_of": None, "undone_by": None,
+        "undo_of": None, "undone_by": None, "canary": None,
     }  # fmt: skip
     return Run(**told | fields)
 

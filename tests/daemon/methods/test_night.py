@@ -46,7 +46,7 @@ def test_a_run_answers_with_what_it_did(faded: Daemon) -> None:
     run = faded.call("run_job", name="decay")
 
     assert run.keys() == {
-        "run_id", "job", "dry_run", "outcome", "reason", "counts", "examples", "took_s", "steps"
+        "run_id", "job", "dry_run", "outcome", "reason", "counts", "examples", "took_s", "canary", "steps"
     }  # fmt: skip
     assert (run["job"], run["dry_run"], run["outcome"], run["steps"]) == ("decay", False, "changed", [])
     assert run["counts"] == {"expired": 0, "decayed": 5, "total": 6, "remaining": 1, "deferred": 0, "skipped": 0}
@@ -179,7 +179,7 @@ def test_runs_show_what_was_done_newest_first(faded: Daemon) -> None:
     assert [run["run_id"] for run in runs] == [second["run_id"], first["run_id"]]
     assert runs[0].keys() == {
         "run_id", "job", "trigger", "dry_run", "outcome", "reason", "counts", "examples", "started_at", "ended_at", "took_s",
-        "late_by_s", "cost_usd", "seed", "parent", "undo_of", "undone_by",
+        "late_by_s", "cost_usd", "seed", "parent", "undo_of", "undone_by", "canary",
     }  # fmt: skip
     assert (runs[0]["trigger"], runs[0]["started_at"]) == ("manual", "2026-01-31T00:00:10Z")
     assert {name: runs[0][name] for name in ("job", "outcome", "counts", "examples")} == {
