@@ -17,6 +17,7 @@ from tests.bench.process import Process
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DAY = "## A day in an agent's life"
+NIGHTS = "## Nights you can leave alone"
 #: The default embedder, as a newcomer has it.
 OPTIONS = {"DREAMD_STORAGE__RESERVE_MB": "16", "DREAMD_SCHEDULE__NIGHT": "off"}
 
@@ -49,6 +50,14 @@ def shell(folder: Path, process: Process) -> dict[str, str]:
     }  # fmt: skip
 
 
+def run(command: str, folder: Path, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What a shell says to a command, on both channels."""
+    return subprocess.run(
+        ["/bin/sh", "-c", command], env=environ, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False,
+    )  # fmt: skip
+
+
 def test_a13_the_day_in_the_readme_is_what_happens(folder: Path) -> None:
     checker = doctest.OutputChecker()
     process = Process(folder, OPTIONS)
@@ -58,11 +67,28 @@ def test_a13_the_day_in_the_readme_is_what_happens(folder: Path) -> None:
         day = commands(section(DAY))
         assert len(day) >= 15
         for command, wanted in day:
-            done = subprocess.run(
-                ["/bin/sh", "-c", command], env=environ, cwd=folder, capture_output=True, text=True, check=False
-            )  # fmt: skip
-            got = done.stdout + done.stderr
+            got = run(command, folder, environ).stdout
             alike = checker.check_output(wanted, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
             assert alike, f"$ {command}\n{got}\n--- the README has\n{wanted}"
+    finally:
+        process.kill()
+
+
+def test_a13_every_command_about_nights_does_what_is_said_beside_it(folder: Path) -> None:
+    """In their order, over three memories and two nights; the year is a month here."""
+    process = Process(folder, OPTIONS)
+    process.start()
+    try:
+        environ = shell(folder, process)
+        for text in ("Deploys are on Tuesdays.", "Deploys are on tuesdays", "Ada likes tea"):
+            assert run(f'dreamctl remember "{text}"', folder, environ).returncode == 0
+        assert run('dreamctl recall "when do we deploy?"', folder, environ).returncode == 0
+        night = run('dreamctl night --json | sed -n \'s/.*"run_id": "\\(.*\\)".*/\\1/p\' | head -1', folder, environ)
+        told = commands(section(NIGHTS))
+        assert len(told) >= 7
+        for command, _ in told:
+            asked = command.split("#")[0].replace("RUN", night.stdout.strip()).replace("365", "30")
+            done = run(asked, folder, environ)
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}"
     finally:
         process.kill()

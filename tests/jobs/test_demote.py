@@ -167,6 +167,28 @@ def test_nobody_becomes_hot_where_fifty_more_recent_are() -> None:
     assert plan([*rows, latecomer]).moves == ()
 
 
+def test_c1_c2_a_newborn_is_not_idle(daemon: Daemon) -> None:
+    """Never accessed, a second old: its idle time counts from its creation."""
+    memory = daemon.remember("said this moment")
+    daemon.clock.advance(1)
+    run = daemon.call("run_job", name="demote")
+
+    assert run["outcome"] == "unchanged"
+    assert daemon.call("get", id=memory)["heat"] == "warm"
+
+
+def test_c3_what_is_hot_does_not_stay_hot_for_ever(daemon: Daemon) -> None:
+    ids = [daemon.remember(f"note {n}") for n in range(50)]
+    for memory in ids:
+        daemon.call("promote_heat", id=memory)
+    daemon.beat(8)
+    daemon.call("run_job", name="demote")
+    assert {daemon.call("get", id=memory)["heat"] for memory in ids} == {"warm"}
+    daemon.beat(30)
+    daemon.call("run_job", name="demote")
+    assert {daemon.call("get", id=memory)["heat"] for memory in ids} == {"cold"}
+
+
 def test_a34_use_moves_a_memory_through_heats_and_tiers(daemon: Daemon) -> None:
     """Warm, recalled on two days: hot and long; unused for weeks: warm, then cold; recalled once: warm."""
     memory = daemon.remember("the harbour opens at six")
