@@ -16,7 +16,7 @@ from daemon.background import Background, watch
 from daemon.canary import Canaries
 from daemon.clock import Clock, SteadyClock
 from daemon.config import Config
-from daemon.embedders import near_of
+from daemon.embedders import near_of, propose_of
 from daemon.events import Events
 from daemon.health import Health
 from daemon.lock import StateLock
@@ -24,7 +24,7 @@ from daemon.logbook import Logbook
 from daemon.methods import METHODS
 from daemon.metrics import Metrics
 from daemon.notify import Notifier
-from daemon.opening import Opened, make_state, open_stores, recall_weights
+from daemon.opening import Opened, made_by, make_state, open_stores, recall_weights
 from daemon.options import Sections
 from daemon.parts import LoadEmbedder, Parts
 from daemon.retries import Retries
@@ -78,6 +78,7 @@ class App:
         """Stop accepting, finish what is in flight, end the job at its checkpoint, flush, let go."""
         self.service.open = False
         self.parts.embedding.refuse_patient()  # long texts
+        self.parts.simulator.stop()
         await self.stack.aclose()
 
 
@@ -221,5 +222,7 @@ def _settings(config: Config, retention: Retention, provider: str) -> Settings:
     return Settings(
         retention=retention, bin_days=config.decay.bin_days, ceiling=config.decay.ceiling, sweep_days=config.dream.sweep_days,
         undo_days=config.night.undo_days, history_days=config.night.history_days, near=near_of(provider),
+        propose=propose_of(provider),
         left_out=frozenset(name for name in NIGHT if getattr(config.schedule, name) == "off"),
+        zone=config.schedule.zone, made_by=made_by(), reserve_mb=config.storage.reserve_mb,
     )  # fmt: skip

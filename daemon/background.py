@@ -12,33 +12,37 @@ from typing import Final
 
 import structlog
 
-from daemon.clock import Clock
+from daemon.canary import Canaries
+from daemon.clock import SteadyClock
 from daemon.config import Config
+from daemon.health import Health
+from daemon.night import SUCCESSES
 from daemon.notify import Notifier
-from daemon.parts import Health
+from daemon.presence import note_heartbeat
 from daemon.runner import Runner
 from jobs import hebbian, vacuum
 from storage.errors import DreamdError
 from storage.forget import SCRUB_DUE
+from storage.instants import format_instant
 from storage.lane import Lane
 from storage.learn import LearnBuffer, Learned
 from storage.store import Stores
 
 log = structlog.get_logger("daemon.background")
 
-HEARTBEAT: Final = "heartbeat"
 BEAT_SECONDS: Final = 60.0
-ABSENT_SECONDS: Final = 3600.0  # without a heartbeat for so long, nobody was there
 IDLE_SECONDS: Final = 600.0  # before work that cannot be interrupted
 SCRUB_WITHIN: Final = 3000.0  # seconds after a hard forget, idle or not
+RETRY_SECONDS: Final = 3600.0  # before idle work that failed is tried again
+CLOCK: Final = "clock"  # what health calls a host's clock that is wrong
 
 
 class Background:
     """The beats of one daemon."""
 
     def __init__(
-        self, config: Config, stores: Stores, lane: Lane, learn: LearnBuffer, runner: Runner, clock: Clock, health: Health,
-        idle_since: Callable[[], float],
+        self, config: Config, stores: Stores, lane: Lane, learn: LearnBuffer, runner: Runner, clock: SteadyClock, health: Health,
+        canaries: Canaries, idle_since: Callable[[], float],
     ) -> None:  # fmt: skip
         self._config = config
         self._stores = stores
@@ -47,11 +51,14 @@ class Background:
         self._runner = runner
         self._clock = clock
         self._health = health
+        self._canaries = canaries
         self._idle_since = idle_since
         self._unstored: deque[Learned] = deque()
+        self._failed_at: dict[str, float] = {}  # monotonic, by the name of the job
 
     def start(self) -> list[asyncio.Task[None]]:
         """Begin to beat."""
+        self._tell_of_clock()
         beats: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (BEAT_SECONDS, self.heartbeat),
             (BEAT_SECONDS, self.idle_work),
@@ -62,8 +69,8 @@ class Background:
 
     async def heartbeat(self) -> None:
         """Note that we are here; a long silence before it was an absence, in which nothing faded."""
-        now = self._clock.now()
-        await self._lane.run(note_heartbeat, self._stores, now)
+        self._tell_of_clock()
+        await self._lane.run(note_heartbeat, self._stores, self._clock.now())
 
     async def flush(self) -> None:
         """Bring what was acknowledged to the disk."""
@@ -84,6 +91,7 @@ class Background:
             except DreamdError:
                 self._unstored.appendleft(part)
                 raise
+        await self._canaries.keep()
 
     async def idle_work(self) -> None:
         """Scrub within the hour after a hard forget, paused or not; vacuum when nobody asked for ten minutes."""
@@ -91,16 +99,37 @@ class Background:
             return
         idle = self._clock.monotonic() - self._idle_since() >= IDLE_SECONDS
         due = await self._lane.run(self._stores.ledger.fact, SCRUB_DUE)
-        if (
-            due is not None
-            and (idle or self._clock.now() - due >= SCRUB_WITHIN)
-            and not self._runner.is_active("scrub")
-        ):
-            await self._runner.run("scrub", trigger="idle")
+        if due is not None and (idle or not 0.0 <= self._clock.now() - due < SCRUB_WITHIN):
+            await self._run_idle("scrub")
         if idle and not self._runner.running and not self._runner.paused:
             shares = await self._lane.run(vacuum.deleted_shares, self._stores)
             if vacuum.plan(shares):
-                await self._runner.run("vacuum", trigger="idle")
+                await self._run_idle("vacuum")
+
+    async def _run_idle(self, name: str) -> None:
+        """Run such a job, unless it is under way or failed within the hour."""
+        now = self._clock.monotonic()
+        waits = now - self._failed_at.get(name, -RETRY_SECONDS) < RETRY_SECONDS
+        if waits or self._runner.is_active(name):
+            return
+        run = await self._runner.run(name, trigger="idle")
+        if run.outcome not in SUCCESSES:
+            self._failed_at[name] = now
+
+    def _tell_of_clock(self) -> None:
+        """Say once that the host's clock is wrong, and once that it is right again."""
+        told = CLOCK in self._health.reasons
+        if self._clock.is_wrong:
+            said, now = (format_instant(instant) for instant in (self._clock.host_now, self._clock.now()))
+            detail = (
+                f"The host's clock says {said}, which cannot be: time goes on from {now}, and no job runs by itself."
+            )
+            self._health.degrade(CLOCK, detail, "timedatectl status")
+            if not told:
+                log.warning("background.clock_wrong", host=said, now=now)
+        elif told:
+            self._health.mend(CLOCK)
+            log.info("background.clock_right")
 
     async def _repeat(self, seconds: float, beat: Callable[[], Awaitable[None]]) -> None:
         name = beat.__name__
@@ -118,16 +147,6 @@ class Background:
                 )
             else:
                 self._health.mend(name)
-
-
-def note_heartbeat(stores: Stores, now: float) -> None:
-    """Note that we are here, and the absence before it if there was one. Called in the lane."""
-    last = stores.ledger.fact(HEARTBEAT)
-    if last is not None and now - float(last) > ABSENT_SECONDS:
-        stores.ledger.add_absence(float(last), now)
-        stores.reload_absences()
-        log.info("background.absence", hours=round((now - float(last)) / 3600, 1))
-    stores.ledger.set_fact(HEARTBEAT, now)
 
 
 async def watch(notifier: Notifier, seconds: float, alive: Callable[[], bool]) -> None:

@@ -1,6 +1,7 @@
 """A call of the service, from its params to what goes on the wire, with its outcome counted and its bugs logged.
 
-A call runs in a task of its own. Whatever becomes of the client's connection, a write that was begun is finished.
+A call runs in a task of its own. Whatever becomes of the client's connection, a write that was begun is finished; only a
+long look that nobody waits for any more is left.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ class Service(Protocol):
     def streams(self, method: str) -> bool:
         """Whether it is a long call that tells its progress."""
 
+    def leaves(self, method: str) -> bool:
+        """Whether a call of it is cancelled when its client is gone."""
+
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """The metrics' text and its content type."""
 
@@ -98,7 +102,7 @@ class Calls:
         if isinstance(error, DreamdError) and error.kind != "internal":
             return error
         error_id = self._new_id()
-        told = {"error_type": _name(error), "traceback": _frames(error)}
+        told = {"error_type": _name(error), "traceback": frames(error)}
         log.error("rpc.internal_error", method=self._label(method), error_id=error_id, **told)
         return DreamdError(
             "The daemon met a bug; its log tells more.",
@@ -167,7 +171,7 @@ def _name(error: BaseException) -> str:
     return f"{type(error).__module__}.{type(error).__qualname__}"
 
 
-def _frames(error: BaseException) -> str:
+def frames(error: BaseException) -> str:
     """The tracebacks of an exception and of those behind it: types and places, no messages, for these may quote."""
     parts: list[str] = []
     cause: BaseException | None = error

@@ -17,6 +17,7 @@ from daemon.verbs import ALIASES, UsageError, Verb, find, load
 if TYPE_CHECKING:
     from daemon.arguments import Options
     from daemon.client import CallError, Client
+    from daemon.plot import Picture
     from daemon.terminal import Screen
 
 FAILED: Final = 1
@@ -83,14 +84,18 @@ def _call(verb: Verb, params: dict[str, Any], options: Options, now: float) -> i
     from daemon.client import CallError, Client, NotRunning, socket_path
     from daemon.output import render
 
+    own = {name: params.pop(name) for name, param in verb.params.items() if name in params and not param.sent}
     with Client(socket_path(os.environ, options.socket), options.timeout or TIMEOUT) as client:
         try:
+            picture = _picture(own)
             result = _result(client, verb, params, bounded=options.timeout is not None)
         except CallError as error:
             if isinstance(error, NotRunning) and verb.name == "restore_snapshot":
                 error.hint = f"{error.hint}. Where it does not start: dreamd --restore-snapshot {params['name']}"
             return _failed(error, options)
     _print([_json(result)] if options.json else render(verb.name, result, _screen(now)))
+    if picture is not None:
+        return _drawn(picture, result, options)
     return FAILED if result.get("failed") or result.get("outcome") == "failed" else 0
 
 
@@ -112,11 +117,32 @@ def _result(client: Client, verb: Verb, params: dict[str, Any], *, bounded: bool
                 result = item
     except KeyboardInterrupt:
         _draw("")
-        _complain("Interrupted; what was begun goes on in the daemon.", "dreamctl runs")
+        if not verb.leaves:
+            _complain("Interrupted; what was begun goes on in the daemon.", "dreamctl runs")
         raise
     finally:
         _draw("")
     return result
+
+
+def _picture(own: Mapping[str, Any]) -> Picture | None:
+    """Where the result is to be drawn, if it is; what is in the way is told before the daemon works for a minute."""
+    if "plot" not in own:
+        return None
+    from daemon.plot import Picture
+
+    return Picture(own["plot"])
+
+
+def _drawn(picture: Picture, result: Mapping[str, Any], options: Options) -> int:
+    from daemon.client import CallError
+
+    try:
+        picture.draw(result)
+    except CallError as error:
+        _complain(error.detail, error.hint)
+        return FAILED
+    return 0 if options.json else _print([f"Drawn: {picture.path}"])
 
 
 def _in_batches(client: Client, verb: Verb, params: dict[str, Any], name: str) -> dict[str, Any]:

@@ -36,12 +36,15 @@ RETENTION_BUCKETS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1
 HIT_BUCKETS: Final = (0, 1, 2, 3, 5, 10, 20, 50, 200)
 WITHIN: Final = {"1d": 1.0, "7d": 7.0, "30d": 30.0}
 REASONS: Final = ("request", "superseded", "hard", "decayed", "expired", "purged")
+CALLED: Final = {"merged": "superseded"}  # what a run's count of it is called, where not by its reason
 OUTCOMES: Final = ("changed", "unchanged", "skipped", "cancelled", "failed")
 SUCCESSES: Final = ("changed", "unchanged")
 OWN: Final = "own"  # the kind of whatever a pattern of the owner's finds
 #: Which changes each job can report, so that every label set exists from the start.
 CHANGES_OF: Final = {
+    "snapshot": ("taken", "rotated", "failed"),
     "hebbian": ("pairs", "accesses", "skipped"),
+    "dedup": ("merged", "proposed", "deferred", "skipped"),
     "dream": ("linked", "settled", "skipped"),
     "prune": ("pruned", "skipped"),
     "demote": ("to_hot", "to_warm", "to_cold", "to_long", "to_short", "skipped"),
@@ -115,8 +118,8 @@ class Metrics:
         for change, count in run.counts.items():
             if change in CHANGES_OF.get(run.job, ()):
                 self._changes.labels(run.job, change).inc(count)
-            if change in REASONS:
-                self._forgotten.labels(change).inc(count)
+            if (reason := CALLED.get(change, change)) in REASONS:
+                self._forgotten.labels(reason).inc(count)
 
     def observe_missed(self, job: str) -> None:
         """Count a scheduled run that did not take place in time."""

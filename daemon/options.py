@@ -224,7 +224,9 @@ class Night(Section):
 class Canary(Section):
     """How a night measures what it did: by real questions of yours, of which vectors are kept and no text."""
 
-    enabled: bool = Field(default=True, description="Keep the last 64 questions, and ask them before and after a night.")
+    enabled: bool = Field(
+        default=True, description="Keep the last 64 questions, and ask them before and after a night."
+    )
     min_overlap: Share = Field(
         default=0.9, description="A night after which they find less of what they found before raises an alarm."
     )
@@ -259,7 +261,11 @@ class Schedule(Section):
     night: Cron = Field(
         default="30 3 * * *", description="minute hour day month weekday (by name); the whole night, or off."
     )
+    snapshot: Cron = Field(
+        default="", description="A copy of the store is kept; without one a night forgets, merges and erases nothing."
+    )
     hebbian: Cron = Field(default="", description="Co-activations become edges.")
+    dedup: Cron = Field(default="", description="Twins become one, near pairs are proposed.")
     dream: Cron = Field(default="", description="The near are linked, emotions settle.")
     prune: Cron = Field(default="", description="Faded edges go.")
     demote: Cron = Field(default="", description="Heat and tiers follow use.")

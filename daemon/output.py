@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from daemon import briefings, notes, reports, transfers
+from daemon import briefings, forecasts, notes, reports, transfers
 from daemon.briefings import ELSEWHERE
 from daemon.terminal import Screen, ago, clip, fields, harmless, table, wrap
 
@@ -260,7 +260,7 @@ RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any], Screen], Iterator[str
     "write_session_state": _stated,
     "wakeup": briefings.wakeup, "context": briefings.context, "read_session_state": briefings.state,
     "run_job": reports.run, "runs": reports.runs, "jobs": reports.jobs, "undo": reports.undone, "health": reports.health,
-    **dict.fromkeys(("pause_jobs", "resume_jobs"), reports.held),
+    **dict.fromkeys(("pause_jobs", "resume_jobs"), reports.held), "simulate": forecasts.simulated,
     "snapshot": transfers.snapshot, "restore_snapshot": transfers.snapshot_restored,
     "backup": transfers.backed_up, "reindex": transfers.reindexed,
     "export": transfers.exported, "import": transfers.imported,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 from daemon.clock import Clock
@@ -12,6 +12,7 @@ from daemon.events import Events
 from daemon.health import Health
 from daemon.retries import Retries
 from daemon.runner import Runner
+from daemon.simulator import Simulator
 from storage.canaries import Canary
 from storage.embed import Embedder
 from storage.errors import DreamdError, NotFound
@@ -82,6 +83,7 @@ class Parts:
     load_embedder: LoadEmbedder
     started_at: float  # monotonic
     next_runs: Callable[[], Mapping[str, float]]  # when each scheduled job runs next
+    simulator: Simulator = field(default_factory=Simulator)
 
     @property
     def embedder_name(self) -> str:

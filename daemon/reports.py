@@ -10,7 +10,7 @@ from daemon.terminal import Screen, ago, fields, table, wrap
 from daemon.transfers import number
 
 #: What these do cannot be taken back: room is given back, bytes are gone, what was erased stays erased.
-FOR_GOOD: Final = ("vacuum", "scrub", "purge")
+FOR_GOOD: Final = ("snapshot", "vacuum", "scrub", "purge")
 NIGHT: Final = "night"
 INDENT: Final = "    "
 STEP: Final = "- "  # before a job that ran as part of a night
@@ -109,6 +109,9 @@ def held(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
 def undone(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     """What an undo brought back and what it left."""
     count = len(result["restored"])
+    if not count and not result["left"]:
+        yield "Nothing was taken back: the run changed no memory and no edge that you may see."
+        return
     yield f"{screen.green('Taken back')}: {count:,} {'change' if count == 1 else 'changes'}."
     if result["left"]:
         yield f"{screen.yellow('Left as it is, since it changed meanwhile or is gone')}: {len(result['left']):,}"

@@ -171,8 +171,18 @@ class RpcServer:
         connection_of(request).begin_answer()
         if NDJSON in request.headers.get("Accept", "").lower() and self._service.streams(method):
             return await self._stream(request, method, params, caller)
-        outcome = await asyncio.shield(self._calls.begin(method, params, caller))
+        outcome = await asyncio.shield(self._begin(request, method, params, caller))
         return _problem(outcome) if isinstance(outcome, DreamdError) else _json(outcome)
+
+    def _begin(
+        self, request: web.BaseRequest, method: str, params: dict[str, Any], caller: Caller,
+        progress: ProgressLines | None = None,
+    ) -> asyncio.Task[bytes | DreamdError]:  # fmt: skip
+        """Start a call; one that is worth nothing without its client ends with the connection, every other is finished."""
+        call = self._calls.begin(method, params, caller, progress)
+        if self._service.leaves(method):
+            connection_of(request).lost.add_done_callback(lambda _: call.cancel())
+        return call
 
     async def _get(self, request: web.BaseRequest, routes: Mapping[str, _Handler]) -> web.StreamResponse:
         connection_of(request).begin_answer()
@@ -227,7 +237,7 @@ class RpcServer:
     ) -> web.StreamResponse:
         """Progress lines, then the result or the problem; an error before the first line keeps its status."""
         progress = ProgressLines()
-        call = self._calls.begin(method, params, caller, progress)
+        call = self._begin(request, method, params, caller, progress)
         call.add_done_callback(lambda _: progress.end())
         stream = LineStream(request, self._limits.write_seconds)
         async for line in progress:

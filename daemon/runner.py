@@ -69,6 +69,11 @@ class Runner:
         return None if self._current is None else self._current.run.job
 
     @property
+    def settings(self) -> Settings:
+        """What the runs that begin from now on are told."""
+        return self._stepper.settings
+
+    @property
     def paused(self) -> bool:
         """Whether scheduled runs are held back; runs by hand are not."""
         return self._paused
@@ -238,7 +243,7 @@ class Runner:
     # -- in the lane
 
     def _undoable(self, run_id: str) -> list[str]:
-        oldest = self._clock.now() - self._stepper.settings.undo_days * DAY
+        oldest = self._stores.awake.before(self._clock.now(), self._stepper.settings.undo_days * DAY)
         return standing(self._stores.ledger, run_id, oldest=oldest)
 
     def _mark_undone(self, runs: Sequence[str], by: str) -> None:

@@ -1,6 +1,9 @@
 """Decides when jobs run; the runner does the rest. The only importer of APScheduler.
 
 What is owed is told by our own clock and ledger: a job whose time came since it last began, once however often it came.
+One that ran well just before is not run again: a night caught up late in the evening takes the place of the next. What was
+cut short goes on. While the host's clock is certainly wrong nothing runs by itself.
+
 APScheduler is the alarm that goes off on time. It stands still while the host sleeps and knows nothing of a daemon that
 was down, so the same question is asked at start and every minute. Its cron trigger loses midnight on the day after the
 clocks go forward and runs the doubled hour twice: here a line means wall-clock times, each of which comes once.
@@ -11,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import structlog
@@ -20,19 +23,24 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 
-from daemon.clock import Clock
+from daemon.clock import SteadyClock
+from daemon.night import SUCCESSES
 from daemon.options import Schedule
-from daemon.runner import STOPPING, Runner
+from daemon.presence import OWED_SINCE
+from daemon.runner import Runner
+from daemon.stepping import STOPPING
 from jobs.table import RUNNABLE
 from storage.errors import DreamdError
-from storage.ledger import Run
+from storage.lane import Lane
+from storage.ledger import CUT_OFF, Run
 from storage.store import Stores
 
 log = structlog.get_logger("daemon.scheduler")
 
-BORN: Final = "born_at"  # when the state folder was made: a new one owes no night
 LOOK_SECONDS: Final = 60.0
 LATE_SECONDS: Final = 120.0  # a run that begins later was missed
+FINEST: Final = 60.0  # seconds between two times of a line at least
+LONGEST: Final = 3653 * 86_400.0  # seconds; at most eight years lie between two leap days
 
 
 class WallClock(BaseTrigger):  # type: ignore[misc]
@@ -50,12 +58,25 @@ class WallClock(BaseTrigger):  # type: ignore[misc]
         now = datetime.fromtimestamp(instant, self._zone)
         yesterday = datetime.fromtimestamp(instant - 86_400.0, self._zone)
         skipped = max((now.utcoffset() or timedelta()) - (yesterday.utcoffset() or timedelta()), timedelta())
-        shown = now.replace(tzinfo=UTC, fold=0) - skipped  # a time skipped by now may come only after `instant`
+        # A time skipped by now may come only after `instant`; times are whole seconds.
+        shown = now.replace(tzinfo=UTC, fold=0, microsecond=0) - skipped
         while (shown := self._line.get_next_fire_time(None, shown + timedelta(seconds=1))) is not None:
             fire = float(shown.replace(tzinfo=self._zone).timestamp())
             if fire > instant:
                 return fire
         return None
+
+    def interval(self, due: float) -> float:
+        """The seconds from the fire time before one to it, found by halving; ten years where there was none."""
+        before, beyond = due - LONGEST, due
+        while beyond - before >= FINEST:
+            half = (before + beyond) / 2.0
+            fire = self.after(half)
+            if fire is not None and fire < due:
+                before = fire
+            else:
+                beyond = half
+        return due - before
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
         """The same, as APScheduler asks for it."""
@@ -63,17 +84,27 @@ class WallClock(BaseTrigger):  # type: ignore[misc]
         return None if fire is None else datetime.fromtimestamp(fire, self._zone)
 
 
+class Owed(NamedTuple):
+    """A run that is owed."""
+
+    since: float  # the first instant that was missed, or when the run was cut short that goes on
+    goes_on: bool
+    met: str | None  # why it need not take place
+
+
 class Scheduler:
     """Cron lines from the configuration, as runs."""
 
     def __init__(
-        self, schedule: Schedule, runner: Runner, stores: Stores, clock: Clock, on_missed: Callable[[str], None]
-    ) -> None:
+        self, schedule: Schedule, runner: Runner, stores: Stores, lane: Lane, clock: SteadyClock,
+        on_missed: Callable[[str], None],
+    ) -> None:  # fmt: skip
         self._runner = runner
         self._stores = stores
+        self._lane = lane
         self._clock = clock
         self._on_missed = on_missed
-        self._looked_at = clock.now()
+        self._seen_to: set[str] = set()  # jobs that a look is about to run or skip: the alarm and the minute may meet
         self._task: asyncio.Task[None] | None = None
         self._scheduler = AsyncIOScheduler(timezone=schedule.zone)
         lines = {name: getattr(schedule, name, "") for name in RUNNABLE}
@@ -104,42 +135,66 @@ class Scheduler:
         fires = {name: trigger.after(now) for name, trigger in self._triggers.items()}
         return {name: fire for name, fire in fires.items() if fire is not None}
 
-    def owed(self, now: float) -> dict[str, float]:
-        """The jobs whose time came and went since they last began, with the first instant that was missed."""
-        dues = {name: self._due(name, now) for name in self._triggers}
-        return {name: due for name, due in dues.items() if due is not None}
+    def owed(self, now: float) -> dict[str, Owed]:
+        """The jobs whose time came and went since they last began, and those that go on. Called in the lane."""
+        found = {name: self._owed(name, now) for name in self._triggers}
+        return {name: owed for name, owed in found.items() if owed is not None}
 
     async def run_owed(self, *names: str) -> None:
         """Run what is owed, of these jobs or of all; late ones say so and are counted."""
-        if self._runner.paused or self._stores.damage:
+        if self._clock.is_wrong or self._runner.paused or self._stores.damage:
             return
-        now = self._clock.now()
-        owed = {name: due for name, due in self.owed(now).items() if not names or name in names}
-        self._looked_at = now
-        await asyncio.gather(
-            *(self._run(name, now - due) for name, due in owed.items() if not self._runner.is_active(name))
-        )
+        now, found = await self._lane.run(self._look_up)
+        due = [
+            name
+            for name in found
+            if (not names or name in names) and name not in self._seen_to and not self._runner.is_active(name)
+        ]
+        self._seen_to.update(due)
+        await asyncio.gather(*(self._run(name, found[name], now) for name in due))
 
-    def _due(self, name: str, now: float) -> float | None:
-        """What a stop of the daemon cut short goes on; what a crash did waits for its next time, lest it crash again."""
-        last = self._stores.ledger.last_run(name)
-        since = float(self._stores.ledger.fact(BORN) or now) if last is None else last.started_at
-        if since > now:  # the clock was set back; what it said before must not keep the job from running
-            since = min(self._looked_at, now)
-        due = self._triggers[name].after(since)
-        if due is not None and due <= now:
-            return due
-        return last.ended_at if last is not None and _was_stopped(last) else None
+    def _look_up(self) -> tuple[float, dict[str, Owed]]:
+        now, ledger = self._clock.now(), self._stores.ledger
+        if ledger.fact(OWED_SINCE) is None:
+            ledger.set_fact(OWED_SINCE, now)
+        return now, self.owed(now)
 
-    async def _run(self, name: str, late_by: float) -> None:
-        late = late_by > LATE_SECONDS
-        if late:
-            log.warning("job.late", job_name=name, late_by_s=round(late_by))
-            self._on_missed(name)
+    def _owed(self, name: str, now: float) -> Owed | None:
+        """Runs that seem to begin later do not count: the clock was set back since."""
+        runs = self._stores.ledger.last_runs(name, 2, until=now)
+        if runs and _goes_on(*runs):
+            return Owed(runs[0].ended_at or runs[0].started_at, goes_on=True, met=None)
+        since = float(self._stores.ledger.fact(OWED_SINCE) or now)
+        due = self._triggers[name].after(max(since, runs[0].started_at) if runs else since)
+        return None if due is None or due > now else Owed(due, goes_on=False, met=self._met(name, due, now))
+
+    def _met(self, name: str, due: float, now: float) -> str | None:
+        """Why a run is not needed, if one that ended well began less than half of the line's interval ago."""
+        gap = self._triggers[name].interval(due) / 2.0
+        last = self._stores.ledger.last_run(name, outcomes=SUCCESSES, until=now + gap)
+        if last is None or now - last.started_at >= gap:
+            return None
+        passed = now - last.started_at
+        if passed < 0.0:
+            return "ran just before the clock was set back"
+        return f"ran {passed / 3600:.1f} h ago" if passed >= 3600 else f"ran {passed / 60:.0f} min ago"
+
+    async def _run(self, name: str, owed: Owed, now: float) -> None:
+        late = now - owed.since > LATE_SECONDS
+        late_by = now - owed.since if late else None
+        trigger = "catch_up" if late or owed.goes_on else "schedule"
         try:
-            await self._runner.run(name, trigger="catch_up" if late else "schedule", late_by=late_by if late else None)
+            if owed.met is not None:
+                await self._runner.skip(name, trigger=trigger, reason=owed.met, late_by=late_by)
+                return
+            if late and not owed.goes_on:
+                log.warning("job.late", job_name=name, late_by_s=round(now - owed.since))
+                self._on_missed(name)
+            await self._runner.run(name, trigger=trigger, late_by=late_by)
         except DreamdError as error:
             log.warning("job.not_run", job_name=name, kind=error.kind, detail=error.detail)
+        finally:
+            self._seen_to.discard(name)
 
     async def _look(self) -> None:
         while True:
@@ -157,5 +212,9 @@ class Scheduler:
         self._on_missed(event.job_id)
 
 
-def _was_stopped(run: Run) -> bool:
-    return run.outcome == "cancelled" and run.reason == STOPPING and run.trigger != "manual"
+def _goes_on(last: Run, *before: Run) -> bool:
+    """Whether a run goes on that was cut short: by a stop, or by a crash, unless the one before crashed as well."""
+    if last.outcome != "cancelled" or last.trigger == "manual" or last.parent is not None:
+        return False
+    crashed_before = any(run.reason == CUT_OFF for run in before)
+    return last.reason == STOPPING or (last.reason == CUT_OFF and not crashed_before)

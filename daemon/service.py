@@ -73,6 +73,10 @@ class DreamdService:
         """Whether a method tells its progress."""
         return method in METHODS and METHODS[method].streams
 
+    def leaves(self, method: str) -> bool:
+        """Whether a call of a method is cancelled when its client is gone."""
+        return method in METHODS and METHODS[method].leaves
+
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """The metrics as Prometheus reads them."""
         return await self._metrics.render(self._parts, accept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -30,7 +30,10 @@ class UsageError(Exception):
 
 
 class Param(NamedTuple):
-    """What a verb may be given; `lines` is a file of JSON lines, `repeats` says that several values make a list."""
+    """What a verb may be given; `lines` is a file of JSON lines, `repeats` says that several values make a list.
+
+    What is not `sent` is for `dreamctl` itself.
+    """
 
     name: str
     kind: Kind
@@ -40,6 +43,7 @@ class Param(NamedTuple):
     required: bool
     repeats: bool
     flags: tuple[str, ...]
+    sent: bool = True
 
     @property
     def opposite(self) -> str:
@@ -56,7 +60,10 @@ class Param(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A method as a command; `positional` names the params that need no flag, in their order."""
+    """A method as a command; `positional` names the params that need no flag, in their order.
+
+    A call of one that `leaves` ends in the daemon, too, when it is interrupted.
+    """
 
     name: str
     group: str
@@ -65,6 +72,15 @@ class Verb(NamedTuple):
     streams: bool
     positional: tuple[str, ...]
     params: Mapping[str, Param]
+    leaves: bool = False
+
+
+#: What `dreamctl` does with a result beside showing it.
+OWN: Final[Mapping[str, Sequence[Param]]] = {
+    "simulate": [
+        Param("plot", "path", "Draw it into this file too: .png, .svg or .pdf.", (), None, False, False, ("--plot",), sent=False)
+    ]
+}  # fmt: skip
 
 
 def load(document: Mapping[str, Any] | None = None) -> dict[str, Verb]:
@@ -98,10 +114,11 @@ def _verb(operation: Mapping[str, Any]) -> Verb:
     params = {name: _param(name, schema, name in required, schemas) for name, schema in schemas.items()}
     files = (param.name for param in params.values() if param.kind == "lines" and param.required)
     positional = tuple(operation["x-positional"] or files)
+    params |= {param.name: param for param in OWN.get(operation["operationId"], ())}
     order = [*positional, *(name for name in params if name not in (*positional, *_LAST)), *_LAST]
     return Verb(
         operation["operationId"], operation["tags"][0], operation["summary"], operation["x-writes"], operation["x-streams"],
-        positional, {name: params[name] for name in order if name in params},
+        positional, {name: params[name] for name in order if name in params}, operation.get("x-leaves", False),
     )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Method(NamedTuple):
     """One method; `positional` params may stand without a flag on the command line.
 
     The handler of one that `streams` takes a third argument, which it calls with each progress, or None. One that `mends`
-    is answered while the store is damaged, too.
+    is answered while the store is damaged, too. One that `leaves` is cancelled when its client is gone.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Method(NamedTuple):
     positional: tuple[str, ...] = ()
     streams: bool = False
     mends: bool = False
+    leaves: bool = False
 
 
 Methods: TypeAlias = Mapping[str, Method]
@@ -152,6 +153,7 @@ def openapi(methods: Methods) -> dict[str, Any]:
             "post": {
                 "operationId": method.name, "tags": [method.group], "summary": method.about,
                 "x-writes": method.writes, "x-positional": list(method.positional), "x-streams": method.streams,
+                **({"x-leaves": True} if method.leaves else {}),
                 "requestBody": {"content": {"application/json": {"schema": body}}},
                 "responses": {
                     "200": {"description": "The result.", "content": {"application/json": {"schema": result}}},

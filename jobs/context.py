@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from zoneinfo import ZoneInfo
 
 from storage.changes import Applied, Change, Move
 from storage.errors import Corrupt
@@ -39,7 +40,11 @@ class Settings:
     undo_days: float = 30.0
     history_days: float = 365.0
     near: float = 0.6  # cosine from which a dream links two memories; belongs to the embedder
+    propose: float = 0.75  # cosine from which `dedup` proposes two memories; belongs to the embedder
     left_out: frozenset[str] = frozenset()  # jobs that are not part of the night
+    zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))  # in which days begin
+    made_by: Mapping[str, str] = field(default_factory=dict)  # the versions that a snapshot names as its makers
+    reserve_mb: int = 256  # what is to stay free on the disk
 
 
 class Report(NamedTuple):
@@ -94,8 +99,8 @@ class Context:
         self.given_up = True
 
     def apply_as_one(self, changes: Sequence[Change]) -> Applied:
-        """Journal and make changes that belong together in one lane call; in a dry run all count as done."""
-        return Applied(done=list(changes)) if self.dry_run else self.read(self._apply, changes)
+        """Journal and make changes that belong together in one lane call; in a dry run what could be made counts as done."""
+        return self._would_apply(changes) if self.dry_run else self.read(self._apply, changes)
 
     def must_stop(self) -> bool:
         """Whether to end here, at a checkpoint; to be asked only while there is something left to do."""
@@ -103,12 +108,12 @@ class Context:
         return self.cut_short
 
     def apply(self, changes: Sequence[Change], *, tell: bool = True) -> Applied:
-        """Journal and make the changes in batches; in a dry run all count as done. Ends between batches when told to.
+        """Journal and make the changes in batches, ending between two when told to; in a dry run what could be made is done.
 
         `tell` passes the progress on; a job that applies its plan part by part tells its own.
         """
         if self.dry_run:
-            return Applied(done=list(changes))
+            return self._would_apply(changes)
         applied = Applied()
         for start in range(0, len(changes), BATCH):
             if self.must_stop():
@@ -119,13 +124,20 @@ class Context:
         return applied
 
     def _apply(self, changes: Sequence[Change]) -> Applied:
-        """One batch, in the lane. What was recalled and not yet folded is in use, and stays where it is."""
-        in_use = self.learned(keep=True).accesses if any(isinstance(change, Move) for change in changes) else {}
-        skipped = [change for change in changes if isinstance(change, Move) and change.memory in in_use]
-        wanted = [change for change in changes if not (isinstance(change, Move) and change.memory in in_use)]
-        applied = self.stores.changer.apply(self.run_id, wanted, self.now)
-        applied.skipped += skipped
+        """One batch, in the lane."""
+        wanted = self._would_apply(changes)
+        applied = self.stores.changer.apply(self.run_id, wanted.done, self.now)
+        applied.skipped += wanted.skipped
         return applied
+
+    def _would_apply(self, changes: Sequence[Change]) -> Applied:
+        """What of it may be made: what was recalled and not yet folded is in use, and stays where it is."""
+        in_use = self.learned(keep=True).accesses if any(isinstance(change, Move) for change in changes) else {}
+        stays = [isinstance(change, Move) and change.memory in in_use for change in changes]
+        return Applied(
+            done=[change for change, left in zip(changes, stays, strict=True) if not left],
+            skipped=[change for change, left in zip(changes, stays, strict=True) if left],
+        )
 
 
 def check_counts(stores: Stores) -> None:

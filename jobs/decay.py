@@ -3,7 +3,7 @@
     R = e^(-t/S), t = awake time since the last access or edit; a `short` memory with R < 0.1 fades (`storage.fading`)
 
 Source: Ebbinghaus' curve as in astro-anchor, with a base in days instead of one hour and with importance and emotion in S.
-Never: core, long, pinned, younger than a day, or more than max(5 %, 10) of a scope in any 24 hours, counted from the
+Never: core, long, pinned, younger than a day, or more than max(5 %, 10) of a scope in any 24 awake hours, counted from the
 journal at every level of the scope path, so that it holds for coarse scopes and for fine ones. Memories past
 `expires_at` go first, whatever their class, outside the ceiling.
 """
@@ -41,7 +41,7 @@ def plan(
     """Choose what goes from `scope`, weakest first.
 
     `rows` are all live memories, since the ceiling of a coarse scope counts those outside `scope` too; `moved` says how
-    many each exact scope lost to decay in the last 24 hours; `only` is expired or decayed.
+    many each exact scope lost to decay lately, as `moved_lately` counts; `only` is expired or decayed.
     """
     looked_at = [row for row in rows if covers(scope, row.scope)]
     expired = [row for row in looked_at if has_expired(row, now)]
@@ -134,7 +134,16 @@ def _examples(done: Sequence[Move], planned: Plan) -> list[dict[str, Any]]:
 
 
 def _snapshot(ctx: Context) -> tuple[list[Memory], dict[str, int]]:
-    return list(ctx.stores.catalogue.rows()), ctx.stores.ledger.moved_since(ctx.now - DAY, FADED)
+    return list(ctx.stores.catalogue.rows()), moved_lately(ctx)
+
+
+def moved_lately(ctx: Context, op: str = FADED) -> dict[str, int]:
+    """How many each exact scope lost in the last 24 awake hours, so that a clock that jumps ahead makes no room.
+
+    What seems to have gone later counts up to a day ahead of now: a clock set back a little must make none either, and one
+    set back by years must not leave none for years. Called in the lane.
+    """
+    return ctx.stores.ledger.moved_since(ctx.stores.awake.before(ctx.now, DAY), op, until=ctx.now + DAY)
 
 
 def _remaining(ctx: Context) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from jobs.context import EXAMPLES, Context, Report, check_counts
-from jobs.decay import FADED, NEWBORN, room, waiting, within
+from jobs.decay import FADED, NEWBORN, moved_lately, room, waiting, within
 from storage.changes import Move
 from storage.fading import Awake
 from storage.model import DAY, EVERY_SCOPE, Memory
@@ -133,4 +133,4 @@ def run(ctx: Context, rule: Rule, outcome: Outcome) -> Report:
 
 
 def _snapshot(ctx: Context) -> tuple[list[Memory], dict[str, int]]:
-    return list(ctx.stores.catalogue.rows()), ctx.stores.ledger.moved_since(ctx.now - DAY, FADED)
+    return list(ctx.stores.catalogue.rows()), moved_lately(ctx)

@@ -2,7 +2,8 @@
 
 Forgotten memories go `bin_days` after they were forgotten, superseded ones never before `history_days`; their edges and
 versions go with them. Turns of which a memory was made go 90 days after no job needed them any more. The ledger lets go
-of before-images after `undo_days` and of idempotent answers after a day.
+of before-images after `undo_days` and of idempotent answers after a day. All of these are awake time: neither two months
+off nor a clock that jumps ahead erases what could still come back.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Final, NamedTuple
 
 from jobs.context import BATCH, EXAMPLES, Context, Report, check_counts
 from storage.changes import Erase
+from storage.fading import Awake
 from storage.model import DAY, Memory
 from storage.store import Stores
 from storage.talk import Turn
 
 TURN_DAYS: Final = 90.0
+ANSWER_DAYS: Final = 1.0
 RUNS_DAYS: Final = 400.0  # what each night did stays readable for more than a year
 
 
@@ -29,14 +32,13 @@ class Plan(NamedTuple):
 
 
 def plan(
-    gone: Iterable[Memory], turns: Iterable[Turn], now: float, *, bin_days: float, history_days: float
+    gone: Iterable[Memory], turns: Iterable[Turn], now: float, awake: Awake, *, bin_days: float, history_days: float
 ) -> Plan:  # fmt: skip
     """The memories whose time in the bin is over, longest gone first, and the turns that nobody needs."""
     rows = sorted(gone, key=lambda row: (_left_at(row), row.id))
-    over = [
-        row for row in rows if now - _left_at(row) >= (history_days if row.state == "superseded" else bin_days) * DAY
-    ]
-    said = tuple(turn for turn in turns if turn.extracted_at is not None and now - turn.extracted_at >= TURN_DAYS * DAY)
+    forgotten, superseded, told = (awake.before(now, days * DAY) for days in (bin_days, history_days, TURN_DAYS))
+    over = [row for row in rows if _left_at(row) <= (superseded if row.state == "superseded" else forgotten)]
+    said = tuple(turn for turn in turns if turn.extracted_at is not None and turn.extracted_at <= told)
     return Plan(tuple(Erase(row.id, row.seq) for row in over), said, len(rows))
 
 
@@ -47,7 +49,9 @@ def _left_at(row: Memory) -> float:
 def run(ctx: Context) -> Report:
     """Erase what is past its time, and trim the ledger."""
     gone, turns = ctx.read(_snapshot, ctx)
-    planned = plan(gone, turns, ctx.now, bin_days=ctx.settings.bin_days, history_days=ctx.settings.history_days)
+    planned = plan(
+        gone, turns, ctx.now, ctx.stores.awake, bin_days=ctx.settings.bin_days, history_days=ctx.settings.history_days
+    )
     applied = ctx.apply(planned.erase)
     done = [change for change in applied.done if isinstance(change, Erase)]
     dropped = _drop(ctx, planned.turns)
@@ -76,11 +80,10 @@ def _drop(ctx: Context, turns: Sequence[Turn]) -> int:
 
 def _trim(ctx: Context) -> None:
     """Straight in the ledger, which has a lock of its own: deleting a month of journal is nothing to hold the lane for."""
-    ctx.stores.ledger.trim(
-        images_before=ctx.now - ctx.settings.undo_days * DAY,
-        runs_before=ctx.now - RUNS_DAYS * DAY,
-        requests_before=ctx.now - DAY,
+    images, runs, requests = (
+        ctx.stores.awake.before(ctx.now, days * DAY) for days in (ctx.settings.undo_days, RUNS_DAYS, ANSWER_DAYS)
     )
+    ctx.stores.ledger.trim(images_before=images, runs_before=runs, requests_before=requests)
 
 
 def _waiting(stores: Stores) -> int:

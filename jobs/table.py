@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from jobs import decay, demote, dream, hebbian, prune, purge, scrub, vacuum
+from jobs import decay, dedup, demote, dream, hebbian, prune, purge, scrub, snapshot, vacuum
 from jobs.context import Context, Report
 
 
@@ -25,7 +25,9 @@ class Job(NamedTuple):
 JOBS: Final = {
     job.name: job
     for job in (
+        Job("snapshot", snapshot.run, 600, "keep a copy of the store, read back; let older ones go"),
         Job("hebbian", hebbian.run, 300, "fold what recalls taught into edges and access counts"),
+        Job("dedup", dedup.run, 1800, "merge twins, propose what is nearly the same", destructive=True),
         Job("dream", dream.run, 1800, "replay memories, link the near, let emotions settle"),
         Job("prune", prune.run, 600, "drop edges that have faded", destructive=True),
         Job("demote", demote.run, 600, "move heat and tier by use"),
@@ -36,7 +38,7 @@ JOBS: Final = {
     )
 }
 
-NIGHT: Final = ("hebbian", "dream", "prune", "demote", "decay", "purge")
+NIGHT: Final = ("snapshot", "hebbian", "dedup", "dream", "prune", "demote", "decay", "purge")
 
 #: What `run_job` takes.
 RUNNABLE: Final = (*JOBS, "night")

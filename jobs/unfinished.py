@@ -1,12 +1,14 @@
 """Runs of which all stands or nothing: what one had written that did not come to its end is taken back.
 
 The ledger names such runs from before their first write until they are through, so that after a kill the next start knows
-of them: an import that may take hours, and a merge by hand that comes meanwhile.
+of them: an import that may take hours, and a merge by hand that comes meanwhile. With each it names the journal's entry
+from which on: a run that makes many merges takes back the one that was cut short, and leaves those before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from jobs import undo
@@ -20,14 +22,31 @@ PENDING: Final = "unfinished_runs"
 _FIRST: Final = 1  # the `seq` of a memory that was written once
 
 
-def begin(stores: Stores, run: str) -> None:
-    """Note that a run begins to write. Called in the lane."""
-    stores.ledger.set_fact(PENDING, [*_pending(stores), run])
+def begin(stores: Stores, run: str, *, since: int = 0) -> None:
+    """Note that a run begins to write what stands as a whole, from this number in the journal on. Called in the lane."""
+    stores.ledger.set_fact(PENDING, _pending(stores) | {run: since})
 
 
 def end(stores: Stores, run: str) -> None:
     """Note that it is through, and all of it stands or nothing. Called in the lane."""
-    stores.ledger.set_fact(PENDING, [one for one in _pending(stores) if one != run] or None)
+    pending = _pending(stores)
+    pending.pop(run, None)
+    stores.ledger.set_fact(PENDING, pending or None)
+
+
+@contextmanager
+def whole(stores: Stores, run: str, now: float) -> Iterator[None]:
+    """Let all that a run writes within stand, or nothing: where it fails it is taken back, after a kill by the next start.
+
+    What the run wrote before stands. Called in the lane.
+    """
+    begin(stores, run, since=stores.ledger.last_entry() + 1)
+    try:
+        yield
+    except Exception:
+        take_back(stores, run, now)
+        raise
+    end(stores, run)
 
 
 def settle(stores: Stores, now: float) -> None:
@@ -41,18 +60,18 @@ def taking_back(stores: Stores, now: float) -> Generator[None, None, None]:
 
     The newest goes first, so that nothing ever hangs on what is gone.
     """
-    for run in reversed(_pending(stores)):
+    for run in reversed(list(_pending(stores))):
         yield from _taking_back(stores, run, now)
 
 
 def take_back(stores: Stores, run: str, now: float) -> None:
-    """Take back all that one such run wrote, at once. Called in the lane."""
+    """Take back what one such run wrote that is not through, at once. Called in the lane."""
     for _ in _taking_back(stores, run, now):
         pass
 
 
 def _taking_back(stores: Stores, run: str, now: float) -> Generator[None, None, None]:
-    for batch in undo.plan(stores.ledger.journal_of(run)):
+    for batch in undo.plan(stores.ledger.journal_of(run, since=_pending(stores).get(run, 0))):
         changes = [change for entry in batch if (change := _opposite(stores, entry, now)) is not None]
         stores.changer.apply(run, changes, now, taking_back=True)
         stores.ledger.mark_entries([entry.number for entry in batch], undone=True)
@@ -60,8 +79,10 @@ def _taking_back(stores: Stores, run: str, now: float) -> Generator[None, None, 
     end(stores, run)
 
 
-def _pending(stores: Stores) -> list[str]:
-    return stores.ledger.fact(PENDING) or []
+def _pending(stores: Stores) -> dict[str, int]:
+    """The runs that are not through, the latest last, each with the first entry of what is to be taken back."""
+    noted = stores.ledger.fact(PENDING) or {}
+    return noted if isinstance(noted, dict) else dict.fromkeys(noted, 0)  # a release before this named runs alone
 
 
 def _opposite(stores: Stores, entry: Entry, now: float) -> Change | None:

@@ -22,7 +22,7 @@ import qdrant_edge as edge
 
 from storage import edge_files as files
 from storage import edge_filter as forms
-from storage import point_check
+from storage import point_check, sharing
 from storage.edge_errors import RESTORE, translated
 from storage.engine import Collection, Condition, Payload, Point, Query, Record, Scored
 from storage.errors import Corrupt, DreamdError, Invalid, Unavailable
@@ -315,6 +315,7 @@ class EdgeEngine:
         if dimension not in (None, collection.dimension):
             detail = f"{path} holds vectors of {dimension} numbers, not of {collection.dimension}."
             raise Invalid(detail, hint="dreamctl reindex", field="embedding")
+        self._run(name, "unshare", sharing.unshare, path)  # of a snapshot that somebody put here by hand
         shard = self._run(name, "load", edge.EdgeShard.load, str(path), forms.config_of(collection))
         self._shards[name] = shard
         self._run(name, "clear_scratch", files.clear_scratch, path)

@@ -111,7 +111,18 @@ def copy_sparse(source: Path, target: Path) -> None:
         if path.is_dir():
             copy.mkdir()
         elif not path.name.startswith("tmp-"):
-            _copy_file(path, copy)
+            copy_file(path, copy)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy one file into a new one, holes as holes."""
+    with source.open("rb") as reader, target.open("xb") as writer:
+        length = os.fstat(reader.fileno()).st_size
+        for start, end in _extents(reader.fileno(), length):
+            for offset in range(start, end, _CHUNK):
+                writer.seek(offset)
+                writer.write(os.pread(reader.fileno(), min(_CHUNK, end - offset), offset))
+        writer.truncate(length)
 
 
 class Content(NamedTuple):
@@ -130,10 +141,11 @@ def contents(folder: Path) -> dict[str, Content]:
 def copy_known(source: Path, target: Path, known: Content) -> bool:
     """Copy one file into a new one of the known length; false where it does not hold what it is known to hold.
 
-    The zeros behind the data may be missing in the source.
+    It is read from the disk, whatever lies in memory since it was written. The zeros behind the data may be missing.
     """
     crc = done = 0
     with source.open("rb") as reader, target.open("xb") as writer:
+        os.posix_fadvise(reader.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while done < known.end and (page := reader.read(min(_PAGE, known.end - done))):
             crc = zlib.crc32(page, crc)
             if page != bytes(len(page)):
@@ -157,16 +169,6 @@ def _content(path: Path) -> Content:
 def _lasts(path: Path) -> bool:
     """Whether this is a file that belongs to the store, not one that the engine is still making."""
     return path.is_file() and not path.name.startswith("tmp-")
-
-
-def _copy_file(source: Path, target: Path) -> None:
-    with source.open("rb") as reader, target.open("xb") as writer:
-        length = os.fstat(reader.fileno()).st_size
-        for start, end in _extents(reader.fileno(), length):
-            for offset in range(start, end, _CHUNK):
-                writer.seek(offset)
-                writer.write(os.pread(reader.fileno(), min(_CHUNK, end - offset), offset))
-        writer.truncate(length)
 
 
 def _extents(file: int, length: int) -> Iterator[tuple[int, int]]:

@@ -78,6 +78,11 @@ class Awake:
         reading = self._clock(since) + seconds
         return max(since, reading + self._lost[bisect_left(self._stops, reading, lo=1) - 1])
 
+    def before(self, now: float, seconds: float) -> float:
+        """The last instant since which `seconds` awake seconds have passed by `now`: the inverse of `after`."""
+        reading = self._clock(now) - seconds
+        return min(now, reading + self._lost[bisect_right(self._stops, reading, lo=1) - 1])
+
     def _clock(self, instant: float) -> float:
         passed = bisect_right(self._starts, instant)
         return max(instant - self._lost[passed], self._stops[passed])

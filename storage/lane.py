@@ -44,7 +44,9 @@ class Lane:
         self._urgent: deque[_Call] = deque()
         self._patient: deque[_Call] = deque()
         self._streak = 0
-        self.urgent_calls = 0  # so many were queued since it began; who works beside the requests looks whether it moves
+        self.urgent_calls = (
+            0  # so many were queued since it began; who works beside the requests looks whether it moves
+        )
         self.first: Callable[[], object] = _nothing  # made in the lane before each call; what it raises the call raises
         self._ending = False
         self._closed = False

@@ -212,10 +212,16 @@ class Ledger:
                 "INSERT INTO journal (run, at, op, key, scope, undone, image) VALUES (?, ?, ?, ?, ?, ?, ?)", rows
             )
 
-    def journal_of(self, run: str) -> list[Entry]:
-        """What a run changed, newest change first."""
-        rows = self._db.all(f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE run = ? ORDER BY number DESC", run)
+    def journal_of(self, run: str, *, since: int = 0) -> list[Entry]:
+        """What a run changed, newest change first, as far back as the entry of that number."""
+        rows = self._db.all(
+            f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE run = ? AND number >= ? ORDER BY number DESC", run, since
+        )
         return [_as_entry(row) for row in rows]
+
+    def last_entry(self) -> int:
+        """The number of the last entry in the journal; later ones have higher numbers."""
+        return int(self._db.one("SELECT COALESCE(MAX(number), 0) FROM journal")[0])
 
     def journal_at(self, key: str) -> list[Entry]:
         """What all runs changed of one thing, newest change first."""
@@ -234,6 +240,18 @@ class Ledger:
             op, since, until,
         )  # fmt: skip
         return {str(scope): int(count) for scope, count in rows}
+
+    def keys_of(self, op: str) -> set[str]:
+        """The keys of all changes of one kind that a run made, whatever became of them since.
+
+        What a run took back itself, since it was not through, was not made.
+        """
+        rows = self._db.all(
+            "SELECT DISTINCT key FROM journal JOIN runs ON journal.run = runs.id "
+            "WHERE op = ? AND NOT (undone AND undone_by IS NULL)",
+            op,
+        )
+        return {row[0] for row in rows}
 
     def erase_images(self, memories: Collection[str]) -> None:
         """Blank every image of these memories, of edges at them and of what is or was theirs: a hard `forget` leaves no copy.
@@ -314,6 +332,12 @@ class Ledger:
         """Note what was erased for good, by the engine's ids: an older snapshot must not bring it back."""
         with self.transaction():
             self._db.many("INSERT OR REPLACE INTO erased (point, at) VALUES (?, ?)", [(point, at) for point in points])
+
+    def let_go(self, memories: Collection[str]) -> None:
+        """Let go of what waits for memories that were erased for good, and of what tells of them without being an image."""
+        with self.transaction():
+            self.proposals.forget(memories)
+            self.canaries.forget(memories)
 
     def last_erasure(self) -> int:
         """The number of the last such note."""

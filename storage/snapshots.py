@@ -6,6 +6,7 @@
 The shards are copied in the lane (0.1 s and 116 MB for 20,000 memories). All else is done outside: the copy is checked and
 brought to the disk, and gets its name last. What is restored is copied, compared with the manifest and opened before
 anything is moved. The store that was there becomes a snapshot too; a damaged one is kept as it is, under another name.
+Those of the nights are labelled `nightly`, have what they hold alike once, and rotate (`storage.rotation`); nobody else's go.
 """
 
 from __future__ import annotations
@@ -17,35 +18,45 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from storage import durable, swap
+from storage import durable, read_back, sharing, swap
 from storage import edge_files as files
-from storage.edge import EdgeEngine
 from storage.embed import Fingerprint
 from storage.errors import Corrupt, DreamdError, Invalid, NotFound, Refused, Unavailable
 from storage.ledger import Ledger
 from storage.manifest import Manifest, broken, read
-from storage.memories import LIVE
+from storage.model import DAY
 from storage.store import Stores, collections
 from storage.swap import MANIFEST, NEXT, PROGRESS, STORE, Arrival
 
 SNAPSHOTS: Final = "snapshots"
+NIGHTLY: Final = "nightly"
 BEFORE_RESTORE: Final = "before-restore"
 CORRUPT: Final = f"{STORE}.corrupt-"
 _PARTIAL: Final = ".partial-"
+_LEAVING: Final = ".leaving-"
 _LABEL_CHARS: Final = 40
 _MIB: Final = 1 << 20
 
 
 class Snapshot(NamedTuple):
-    """A snapshot as it lies there; `fault` says why it cannot be restored, and `damaged` that it could be once."""
+    """A snapshot as it lies there; `fault` says why it cannot be restored, and `damaged` that it could be once.
+
+    `bytes` is what it takes on the disk, of what it shares with others its part.
+    """
 
     name: str
     manifest: Manifest | None
     bytes: int
     fault: str = ""
     damaged: bool = False
+
+    @property
+    def rotates(self) -> bool:
+        """Whether a night may let it go: a night took it, and it still has the name it got then, and all its files."""
+        label = "" if self.manifest is None else self.manifest.label
+        return label == NIGHTLY and self.name.endswith(f"-{NIGHTLY}") and not self.fault
 
 
 class Draft(NamedTuple):
@@ -54,6 +65,10 @@ class Draft(NamedTuple):
     name: str
     folder: Path
     manifest: Manifest
+
+
+#: Looks at a copy before it gets its name: its store, a folder to make and to use, and its manifest.
+Check: TypeAlias = Callable[[Path, Path, Manifest], None]
 
 
 class Coming(NamedTuple):
@@ -113,19 +128,30 @@ def sealed(draft: Draft) -> Manifest:
     return draft.manifest._replace(files=files.contents(draft.folder / STORE))
 
 
-def finished(draft: Draft) -> Snapshot:
-    """Check the copy, bring it to the disk, and give it its name."""
-    folder = draft.folder.with_name(draft.name)
+def finished(draft: Draft, former: Snapshot | None = None, check: Check | None = None) -> Snapshot:
+    """Make sure of the copy, bring it to the disk, and give it its name; where that fails it goes.
+
+    What it has alike with `former` it shares with it. `check` gets the store in the copy, a folder to make and to use, and
+    the manifest; it raises where the copy is not good.
+    """
+    folder, scratch = draft.folder.with_name(draft.name), draft.folder.with_name(f"{draft.folder.name}.read-back")
     try:
         with as_unavailable(draft.folder):
             manifest = sealed(draft)
+            if former is not None and former.manifest is not None:
+                store = draft.folder.with_name(former.name) / STORE
+                sharing.share(draft.folder / STORE, manifest.files, store, former.manifest.files)
             durable.write(draft.folder / MANIFEST, manifest.to_text())
             durable.sync_tree(draft.folder)
+            if check is not None:
+                check(draft.folder / STORE, scratch, manifest)
             durable.rename(draft.folder, folder)
     except BaseException:
         dropped(draft.folder)
         raise
-    return Snapshot(draft.name, manifest, files.allocated_bytes(folder))
+    finally:
+        dropped(scratch)
+    return Snapshot(draft.name, manifest, sharing.share_of_disk(folder))
 
 
 def dropped(folder: Path) -> None:
@@ -137,10 +163,29 @@ def dropped(folder: Path) -> None:
 
 def clear_scrap(state: Path) -> None:
     """Let go of what a kill left of a copy, before anybody makes another; a reindex may go on with its own."""
-    for folder in (state / SNAPSHOTS).glob(f"{_PARTIAL}*"):
-        dropped(folder)
+    for beginning in (_PARTIAL, _LEAVING):
+        for folder in (state / SNAPSHOTS).glob(f"{beginning}*"):
+            dropped(folder)
     if not (state / NEXT / PROGRESS).exists():
         dropped(state / NEXT)
+
+
+# -- letting one go
+
+
+def leaving(state: Path) -> list[str]:
+    """The names of those that were let go of and are still there in part, since something failed."""
+    return sorted(path.name.removeprefix(_LEAVING) for path in (state / SNAPSHOTS).glob(f"{_LEAVING}*"))
+
+
+def let_go(state: Path, name: str) -> None:
+    """Delete a snapshot, or what is left of it. It loses its name first: nobody sees half of it. Raises Unavailable."""
+    folder, going = state / SNAPSHOTS / name, state / SNAPSHOTS / f"{_LEAVING}{name}"
+    with as_unavailable(going):
+        if folder.is_dir():
+            durable.rename(folder, going)
+        files.empty(going)
+        going.rmdir()
 
 
 # -- finding one
@@ -148,7 +193,8 @@ def clear_scrap(state: Path) -> None:
 
 def every(state: Path) -> list[Snapshot]:
     """Every snapshot there is, newest first."""
-    return [_look(state / SNAPSHOTS / name) for name in _names(state)]
+    found = [_look(state / SNAPSHOTS / name) for name in _names(state)]
+    return [one for one in found if (state / SNAPSHOTS / one.name).is_dir()]  # a night may have let go of one meanwhile
 
 
 def find(state: Path, name: str) -> Manifest:
@@ -168,6 +214,13 @@ def holding(state: Path, since: float) -> int:
     return sum(one.manifest is None or one.manifest.taken_at >= since for one in every(state))
 
 
+def fresh(state: Path, now: float) -> str | None:
+    """The newest snapshot of the last 24 hours that can be restored, as far as its manifest and lengths tell, or None."""
+    taken = {one.name: one.manifest.taken_at for one in every(state) if one.manifest is not None and not one.fault}
+    recent = [(at, name) for name, at in taken.items() if 0.0 <= now - at <= DAY]
+    return max(recent)[1] if recent else None
+
+
 # -- restoring one
 
 
@@ -180,13 +233,13 @@ def unpacked(state: Path, name: str, manifest: Manifest, *, reserve_mb: int) -> 
     try:
         with as_unavailable(coming):
             files.require_room(state, files.allocated_bytes(source) + reserve_mb * _MIB)
-            for path, content in manifest.files.items():
-                (coming / path).parent.mkdir(parents=True, exist_ok=True)
-                if not files.copy_known(source / path, coming / path, content):
-                    raise broken(name, f"{path} does not hold what it held")
-            marks = _opened_once(coming, name, manifest, reserve_mb)
+            for _ in read_back.copied(source, coming, name, manifest):
+                pass
+            with read_back.opened(coming, name, manifest, reserve_mb) as engine:
+                engine.flush()
+                marks = engine.marks()  # for opening writes
             durable.sync_tree(coming)
-        return Coming(_dimension(coming), manifest.embedder, marks, manifest.taken_at, manifest.erasures)
+        return Coming(read_back.dimension_of(coming), manifest.embedder, marks, manifest.taken_at, manifest.erasures)
     except BaseException:
         with suppress(DreamdError):
             swap.discard(state)
@@ -248,7 +301,11 @@ def _names(state: Path) -> list[str]:
 def _free_name(state: Path, label: str, now: float) -> str:
     """A name that begins with a time which no other has."""
     folder = state / SNAPSHOTS
-    there = [path.name.removeprefix(_PARTIAL) for path in folder.iterdir()] if folder.is_dir() else []
+    there = (
+        [path.name.removeprefix(_PARTIAL).removeprefix(_LEAVING) for path in folder.iterdir()]
+        if folder.is_dir()
+        else []
+    )
     stamp = _free_stamp(now, lambda stamp: any(name.startswith(stamp) for name in there))
     return f"{stamp}-{label}" if label else stamp
 
@@ -261,7 +318,7 @@ def _free_stamp(now: float, taken: Callable[[str], bool]) -> str:
 
 
 def _look(folder: Path) -> Snapshot:
-    size = files.allocated_bytes(folder)
+    size = sharing.share_of_disk(folder)
     try:
         manifest = read(folder / MANIFEST, folder.name)
     except Refused as error:
@@ -270,30 +327,6 @@ def _look(folder: Path) -> Snapshot:
         return Snapshot(folder.name, None, size, error.detail, damaged=True)
     fault = manifest.fault(folder / STORE)
     return Snapshot(folder.name, manifest, size, fault, damaged=bool(fault))
-
-
-def _opened_once(coming: Path, name: str, manifest: Manifest, reserve_mb: int) -> dict[str, list[int]]:
-    """Open what was copied, compare the counts, close it; returns its marks, for opening writes."""
-    try:
-        engine = EdgeEngine.open(coming, collections(_dimension(coming)), reserve_mb=reserve_mb)
-    except Corrupt as error:
-        made_by = ", ".join(f"{what} {version}" for what, version in manifest.made_by.items())
-        raise broken(name, f"the engine cannot open it (made by {made_by})") from error
-    try:
-        for collection, (points, _) in manifest.marks.items():
-            if (held := engine.count(collection)) != points:
-                raise broken(name, f"{collection} holds {held} of {points} points")
-        engine.flush()
-        return engine.marks()
-    finally:
-        engine.close()
-
-
-def _dimension(store: Path) -> int:
-    dimension = EdgeEngine.stored_dimension(store, LIVE)
-    if dimension is None:
-        raise Corrupt(f"{store / LIVE} does not say what it was made for.", hint="dreamctl snapshots")
-    return dimension
 
 
 @contextmanager

@@ -56,10 +56,6 @@ class Daemon:
         return self.parts.stores
 
     def start(self) -> Self:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-            self._thread.start()
         self.app = self.run(build(self.config, clock=self.clock, embedder=self._embedder))
         return self
 
@@ -101,7 +97,11 @@ class Daemon:
             self.run(self.app.background.heartbeat())
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        assert self._loop is not None
+        """Do something in the daemon's event loop, which begins with the first call."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+            self._thread.start()
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=100)
 
 

@@ -21,6 +21,11 @@ def require(condition: bool, reason: str) -> None:
     pytest.skip(reason)
 
 
+def whole_proof() -> bool:
+    """Whether the long proofs run in full length (`make proof`) and not in CI's share of it."""
+    return os.environ.get("PROOF") == "whole"
+
+
 @contextmanager
 def unprivileged() -> Iterator[None]:
     """Act as a user whom permissions bind: the superuser becomes `nobody` for a moment."""

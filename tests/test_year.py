@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from daemon.background import note_heartbeat
+from daemon.presence import note_heartbeat
 from jobs.dream import MAX_DEGREE
 from storage.memories import BIN, LIVE
 from storage.model import DAY

@@ -21,6 +21,7 @@ from daemon.methods import (
     night,
     read,
     recall,
+    simulate,
     snapshots,
     statements,
     talk,
@@ -35,7 +36,7 @@ METHODS: Final[Methods] = {
         *write.METHODS, *batch.METHODS, *forget.METHODS, *bulk.METHODS, *merge.METHODS, *heat.METHODS,
         *recall.METHODS, *read.METHODS, *counts.METHODS, *entities.METHODS,
         *graph.METHODS, *talk.METHODS, *context.METHODS, *comments.METHODS, *wakeup.METHODS, *facts.METHODS,
-        *statements.METHODS, *night.METHODS, *care.METHODS, *snapshots.METHODS,
+        *statements.METHODS, *night.METHODS, *simulate.METHODS, *care.METHODS, *snapshots.METHODS,
         *exchange.METHODS,
     )
 }  # fmt: skip

@@ -174,8 +174,8 @@ def _covered(stores: Stores, run: Run, clearance: str) -> Run:
 
 
 def _named(example: Mapping[str, Any]) -> list[str]:
-    one = [example["id"]] if "id" in example else []
-    return [*one, *example.get("edge", ())]
+    alone = [example[name] for name in ("id", "survivor", "duplicate") if name in example]
+    return [*alone, *example.get("edge", ()), *example.get("pair", ())]
 
 
 def _covers(stores: Stores, clearance: str, key: str) -> bool:

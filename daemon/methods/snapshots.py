@@ -21,7 +21,7 @@ from jobs import reindex as reindexing
 from jobs.table import Job
 from storage import snapshots as kept
 from storage.embed import Embedder
-from storage.errors import DreamdError
+from storage.errors import DreamdError, Invalid
 from storage.instants import format_instant
 from storage.memories import BIN, LIVE
 from storage.model import EVERY_SCOPE
@@ -58,7 +58,11 @@ class BackupParams(Params):
 
 
 class SnapshotShape(TypedDict):
-    """A snapshot; of one whose manifest cannot be read, only name and bytes are known. `fault` says why it is damaged."""
+    """A snapshot; of one whose manifest cannot be read, only name and bytes are known. `fault` says why it is damaged.
+
+    `bytes` is what it takes on the disk, of files that it shares with others its part. One that `rotates` was taken by the
+    job `snapshot`, and goes when newer ones hold its day, its week and its month.
+    """
 
     name: str
     label: str
@@ -67,6 +71,7 @@ class SnapshotShape(TypedDict):
     bin: int
     edges: int
     bytes: int
+    rotates: bool
     damaged: bool
     fault: NotRequired[str]
 
@@ -110,7 +115,13 @@ class Reindexed(TypedDict):
 
 async def snapshot(parts: Parts, params: SnapshotParams) -> SnapshotShape:
     """Keep a copy of the store as it is now."""
-    draft = await parts.lane.run(_copied, parts, kept.clean_label(params.label))
+    label = kept.clean_label(params.label)
+    if label == kept.NIGHTLY:
+        raise Invalid(
+            f"The label {label!r} belongs to the job `snapshot`, whose snapshots rotate: what you take stays.",
+            hint="dreamctl run snapshot, or give another label", field="label",
+        )  # fmt: skip
+    draft = await parts.lane.run(_copied, parts, label)
     return _shape(await asyncio.to_thread(kept.finished, draft))
 
 
@@ -132,7 +143,7 @@ def _shape(one: Snapshot) -> SnapshotShape:
         "name": one.name, "label": manifest.label if manifest else "",
         "created_at": format_instant(manifest.taken_at) if manifest else None,
         "memories": manifest.points(LIVE) if manifest else 0, "bin": manifest.points(BIN) if manifest else 0,
-        "edges": manifest.points(SYNAPSES) if manifest else 0, "bytes": one.bytes, "damaged": one.damaged,
+        "edges": manifest.points(SYNAPSES) if manifest else 0, "bytes": one.bytes, "rotates": one.rotates, "damaged": one.damaged,
     }  # fmt: skip
     return {**shape, "fault": one.fault} if one.fault else shape
 
@@ -216,16 +227,16 @@ async def backup(parts: Parts, params: BackupParams, progress: Progress | None =
     """Write all that is kept into one zip."""
     target = Path(params.path)
     await asyncio.to_thread(backups.check_target, target)
-    draft = await parts.lane.run(_copied_whole, parts)
+    draft = await parts.lane.run(copied_whole, parts, "backup")
     try:
         return await asyncio.to_thread(_write_backup, parts, target, draft, progress)
     finally:
         await asyncio.to_thread(kept.dropped, draft.folder)
 
 
-def _copied_whole(parts: Parts) -> Draft:
+def copied_whole(parts: Parts, label: str) -> Draft:
     """A copy of the store, and in the same folder one of the ledger, of one instant. Called in the lane."""
-    draft = _copied(parts, "backup")
+    draft = _copied(parts, label)
     try:
         parts.stores.ledger.copy_to(draft.folder / backups.LEDGER)
     except BaseException:

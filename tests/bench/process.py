@@ -29,8 +29,8 @@ class Process:
         self.log = self.folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> float:
-        """Start, wait until it answers, return the seconds that took."""
+    def launch(self) -> None:
+        """Start, and do not wait."""
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TZ": "UTC", **self._options}
         command = [
             sys.executable,
@@ -41,10 +41,15 @@ class Process:
             "--socket",
             str(self.socket),
         ]
-        started = time.perf_counter()
         with self.log.open("ab") as log:
             root = Path(__file__).parents[2]
             self.process = subprocess.Popen(command, env=environ, cwd=root, stdout=log, stderr=log)
+
+    def start(self) -> float:
+        """Start, wait until it answers, return the seconds that took."""
+        started = time.perf_counter()
+        self.launch()
+        assert self.process is not None
         while time.perf_counter() - started < START_SECONDS:
             if self.process.poll() is not None:
                 raise RuntimeError(f"dreamd ended with {self.process.returncode}:\n{self.log.read_text()[-4000:]}")

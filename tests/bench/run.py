@@ -111,6 +111,17 @@ def mixed_load(process: Process, dice: random.Random, vocabulary: list[str], sec
     return {"calls_a_second": round(len(times) / seconds, 1), **spread(times)}
 
 
+def deduplicated(client: Client, dice: random.Random, vocabulary: list[str]) -> dict[str, float]:
+    """Seconds of a `dedup` that looks at all there is, of one that finds nothing new, and of one after 200 more memories."""
+
+    def once() -> float:
+        return float(client.call("run_job", name="dedup")["took_s"])
+
+    first, again = once(), once()
+    client.call("remember_many", items=[{"content": " ".join(dice.choices(vocabulary, k=12))} for _ in range(200)])
+    return {"first": first, "again": again, "after_200_more": once()}
+
+
 def during_night(process: Process, recall: Callable[[int], Any]) -> dict[str, float]:
     """Recalls while a whole night runs beside them."""
     done = threading.Event()
@@ -152,6 +163,7 @@ def measure(size: int, provider: str, samples: int) -> dict[str, Any]:
             figures["jobs_s"] = {
                 job: client.call("run_job", name=job)["took_s"] for job in ("dream", "prune", "demote", "decay")
             }
+            figures["dedup_s"] = deduplicated(client, dice, vocabulary)
             figures["recall_during_night"] = during_night(process, recall)
         process.stop()
         figures["start_s"] = round(process.start(), 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import Any
 
 ID = "3f2a9c1e-7b1f-4c3a-9a52-0c5b5ad2c001"
@@ -34,3 +35,20 @@ HEALTH: dict[str, Any] = {
     "engine": "qdrant-edge", "embedder": "use", "socket": "/run/dreamd.sock", "state_dir": "/var/lib/dreamd",
     "paused": False, "running": None, "last_night": None, "last_night_outcome": None,
 }  # fmt: skip
+
+SIMULATED_DAY = {
+    "day": 1, "at": "2026-01-02T03:04:05Z", "live": 10, "faded": 0, "expired": 0, "merged": 0, "returned": 0, "lost": 0,
+    "bin": 9, "purged": 0, "edges": 1_234,
+}  # fmt: skip
+
+
+def simulated(days: list[tuple[int, int, int, int]]) -> dict[str, Any]:
+    """What `simulate` answers, from how many are live, faded, returned and lost each day."""
+    rows = [
+        SIMULATED_DAY | {
+            "day": number, "at": f"{date(2026, 1, 1) + timedelta(days=number)}T00:00:00Z",
+            "live": live, "faded": faded, "returned": returned, "lost": lost,
+        }
+        for number, (live, faded, returned, lost) in enumerate(days, 1)
+    ]  # fmt: skip
+    return {"days": len(rows), "recalls": "zipf", "rows": rows}

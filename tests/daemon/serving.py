@@ -19,7 +19,7 @@ from typing import Any, Self
 from daemon.rpc import Caller, Limits, RpcServer, bind_unix
 from storage.errors import Conflict, Invalid, NotFound, Unavailable
 
-METHODS = ("echo", "big", "hold", "refuse", "away", "bug", "nan", "count", "count_then_fail")
+METHODS = ("echo", "big", "hold", "look", "refuse", "away", "bug", "nan", "count", "count_then_fail")
 PATIENCE = 20.0  # seconds until a test gives up waiting for what must happen
 
 
@@ -31,6 +31,7 @@ class FakeService:
         self.observed: list[tuple[str, str]] = []
         self.held = threading.Event()  # a call of `hold` has begun
         self.release = threading.Event()
+        self.left = threading.Event()  # a call of `look` was cancelled
         self.finished: list[str] = []
         self.is_ready = (True, "")
 
@@ -52,6 +53,14 @@ class FakeService:
                 await asyncio.to_thread(self.release.wait, PATIENCE)
                 self.finished.append(method)
                 return {"held": True}
+            case "look":
+                self.held.set()
+                try:
+                    await asyncio.sleep(PATIENCE)
+                except asyncio.CancelledError:
+                    self.left.set()
+                    raise
+                return {"looked": True}
             case "refuse":
                 raise Conflict("Someone was faster.", hint="dreamctl get m1", duplicate_of="m1")
             case "away":
@@ -78,7 +87,10 @@ class FakeService:
         return {"openapi": "3.1.0"}
 
     def streams(self, method: str) -> bool:
-        return method.startswith("count") or method == "hold"
+        return method.startswith("count") or method in ("hold", "look")
+
+    def leaves(self, method: str) -> bool:
+        return method == "look"
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         return b"dreamd_up 1\n", "application/openmetrics-text" if "openmetrics" in accept else "text/plain"

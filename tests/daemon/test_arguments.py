@@ -227,7 +227,7 @@ def test_the_help_of_a_verb_names_its_params_their_choices_and_their_defaults() 
     assert "--tier {core,long,short} Of this retention class. (repeatable)" in shown
     assert "--no-learn Without it: Count as access" in shown
     assert "--learn " not in shown.replace("--no-learn", "")
-    assert "one of hebbian, dream" in " ".join(arguments.parser_of(VERBS["run_job"]).format_help().split())
+    assert "hebbian, dedup, dream" in " ".join(arguments.parser_of(VERBS["run_job"]).format_help().split())
 
 
 def test_the_overview_names_every_verb_once_with_a_line() -> None:

@@ -1,4 +1,4 @@
-"""What beats by itself: absences are noticed, what was learned is stored, idle hours are used."""
+"""What beats by itself: what was learned is stored, idle hours are used, a wrong clock is told of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.background import IDLE_SECONDS, SCRUB_WITHIN, watch
+from daemon.background import IDLE_SECONDS, RETRY_SECONDS, SCRUB_WITHIN, watch
 from daemon.notify import Notifier
 from storage.errors import Unavailable
 from storage.forget import SCRUB_DUE
@@ -32,43 +32,8 @@ def daemon(shared: Daemon) -> Daemon:
     return shared
 
 
-def absences(daemon: Daemon) -> list[tuple[float, float]]:
-    return daemon.in_lane(daemon.stores.ledger.absences)
-
-
 def jobs_run(daemon: Daemon) -> list[str]:
     return [run["job"] for run in daemon.call("runs", limit=500)["runs"]]
-
-
-@pytest.mark.parametrize(
-    ("silence", "absent"), [(60, False), (3_599, False), (3_600, False), (3_601, True), (86_400, True)]
-)
-def test_more_than_an_hour_without_a_heartbeat_is_an_absence(daemon: Daemon, silence, absent) -> None:
-    before, since = absences(daemon), daemon.clock.now()
-    daemon.clock.advance(silence)
-    daemon.run(daemon.app.background.heartbeat())
-
-    assert absences(daemon) == before + [(since, daemon.clock.now())] * absent
-    assert daemon.stores.awake.seconds(since, daemon.clock.now()) == (0.0 if absent else silence)
-
-
-def test_a_clock_set_back_is_no_absence(daemon: Daemon) -> None:
-    before, now = absences(daemon), daemon.clock.now()
-    daemon.clock.set(now - 7 * 86_400)
-    daemon.run(daemon.app.background.heartbeat())
-    daemon.clock.advance(60)
-    daemon.run(daemon.app.background.heartbeat())
-
-    assert absences(daemon) == before
-    daemon.clock.set(now)
-
-
-def test_time_that_was_slept_through_makes_nothing_older(daemon: Daemon) -> None:
-    memory = daemon.remember("the fox sleeps")
-    daemon.clock.advance(30 * 86_400)
-    daemon.run(daemon.app.background.heartbeat())
-
-    assert daemon.call("get", id=memory)["retention"] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_case29_after_a_day_without_a_request_the_first_one_is_answered(daemon: Daemon) -> None:
@@ -163,6 +128,32 @@ def test_an_erasure_is_scrubbed_within_the_hour_though_it_is_busy_and_paused(dae
     assert daemon.clock.now() - erased < 3600
 
 
+def test_an_erasure_from_a_future_that_did_not_come_is_scrubbed_though_it_is_busy(daemon: Daemon) -> None:
+    daemon.call("forget", id=daemon.remember("gone for good"), hard=True)
+    before = jobs_run(daemon).count("scrub")
+    daemon.clock.set(daemon.clock.now() - 200 * 86_400)
+    for _ in range(2):
+        idle(daemon, 0)
+    daemon.clock.set(daemon.clock.now() + 200 * 86_400)
+
+    assert jobs_run(daemon).count("scrub") == before + 1
+
+
+def test_idle_work_that_failed_is_tried_again_after_an_hour(daemon: Daemon) -> None:
+    daemon.call("forget", id=daemon.remember("gone for good"), hard=True)
+    engine = daemon.stores.engine
+    room, engine._free_bytes = engine._free_bytes, lambda _path: 0
+    first = idle(daemon, IDLE_SECONDS)
+    engine._free_bytes = room
+    later = [idle(daemon, IDLE_SECONDS + n * 600) for n in range(1, round(RETRY_SECONDS / 600) + 1)]
+
+    assert "scrub" in first
+    assert ["scrub" in ran for ran in later] == [False] * (len(later) - 1) + [True]
+    outcomes = [run["outcome"] for run in daemon.call("runs", job="scrub", limit=2)["runs"]]
+    assert outcomes == ["changed", "failed"]
+    assert idle(daemon, IDLE_SECONDS + RETRY_SECONDS + 600) == []
+
+
 def test_room_is_given_back_only_in_idle_hours_and_only_where_it_is_worth_it(daemon: Daemon) -> None:
     ids = [
         one["id"] for one in daemon.call("remember_many", items=[{"content": f"n {n}"} for n in range(200)])["results"]
@@ -203,7 +194,7 @@ def test_a_beat_that_fails_is_told_by_health_until_it_works_again(daemon: Daemon
     assert seen[:4] == [False, True, True, False]
 
 
-def test_the_watchdog_is_fed_only_while_the_daemon_serves(folder: Path) -> None:
+def test_case32_the_watchdog_is_fed_from_the_loop_and_only_while_the_daemon_serves(folder: Path) -> None:
     address = str(folder / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address)

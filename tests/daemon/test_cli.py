@@ -269,17 +269,27 @@ def test_a_wait_that_is_too_long_ends(server: Scripted) -> None:
     assert "No answer within 0.2 s" in done.err
 
 
-def test_an_interrupt_exits_as_shells_have_it_and_says_that_the_daemon_goes_on(server: Scripted) -> None:
-    server.answers["run_job"] = Progress([{"progress": {"job": "dream", "done": 1, "total": 2}}, RUN])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["night"], "dreamctl: Interrupted; what was begun goes on in the daemon.\n  dreamctl runs\n"),
+        (["simulate", "365"], ""),  # which ends with whoever asked for it
+    ],
+)
+def test_an_interrupt_exits_as_shells_have_it_and_says_whether_the_daemon_goes_on(
+    server: Scripted, words: list[str], says: str
+) -> None:
+    progress = {"progress": {"job": "dream", "done": 1, "total": 2}}
+    server.answers |= {"run_job": Progress([progress, RUN]), "simulate": Progress([progress, {}])}
     server.hold.clear()
-    process = subprocess.Popen(command("night"), cwd=ROOT, env=environment(server.path), stderr=subprocess.PIPE)
+    process = subprocess.Popen(command(*words), cwd=ROOT, env=environment(server.path), stderr=subprocess.PIPE)
     assert server.waits.wait(PATIENCE)
 
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 130
-    assert said.decode() == "dreamctl: Interrupted; what was begun goes on in the daemon.\n  dreamctl runs\n"
+    assert said.decode() == says
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"]])
@@ -419,8 +429,8 @@ def test_it_imports_the_standard_library_and_its_own_thin_files(server: Scripted
     )
     imported, own = done.stderr.decode().splitlines()[-2:]
     thin = {
-        "arguments", "briefings", "cli", "client", "clock", "completion", "notes", "output", "reports", "terminal", "transfers",
-        "values", "verbs",
+        "arguments", "briefings", "cli", "client", "clock", "completion", "forecasts", "notes", "output", "reports", "terminal",
+        "transfers", "values", "verbs",
     }  # fmt: skip
 
     assert imported.endswith(" ['daemon']")

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from daemon.rpc import Limits
-from tests.daemon.serving import Running, Wire, serving, until
+from tests.daemon.serving import PATIENCE, Running, Wire, serving, until
 
 MIB = 2**20
 
@@ -266,6 +266,20 @@ def test_a_call_is_finished_though_its_client_left() -> None:
 
         assert until(lambda: running.service.observed == [("hold", "ok")])
         assert running.service.finished == ["hold"]
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson"])
+def test_a_look_that_nobody_waits_for_any_more_is_left(accept: str) -> None:
+    with serving() as running:
+        with Wire(running.path) as wire:
+            wire.send(f"POST /v1/look HTTP/1.1\r\nHost:\r\nAccept: {accept}\r\n\r\n".encode())
+            assert running.service.held.wait(10)
+            assert not running.service.left.is_set()
+
+        assert running.service.left.wait(PATIENCE)
+        assert until(lambda: running.server.connections == 0)
+        with Wire(running.path) as another:
+            assert another.post("echo").status == 200
 
 
 def test_a_stop_ends_idle_connections_and_finishes_the_request_in_flight() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from daemon.events import CAPACITY, GAP
+from jobs.table import NIGHT
 from storage.model import DAY
 from tests.daemon.serving import Wire
 from tests.harness import BY_HAND, Daemon, started
@@ -289,15 +290,17 @@ def test_a_night_is_told_step_by_step_with_what_each_changed(daemon: Daemon) -> 
         night = daemon.call("run_job", name="night")
         lines = follower.until_mark(daemon)
 
-    steps = {run["run_id"]: run for run in daemon.call("runs", limit=8)["runs"]}
+    steps = {run["run_id"]: run for run in daemon.call("runs", limit=50)["runs"]}
     runs = [line for line in lines if line["type"].startswith("job_")]
     assert all(line["scope"] == "*" for line in runs)
-    assert [line["type"] for line in runs] == ["job_started", *["job_started", "job_finished"] * 6, "job_finished"]
+    assert [line["type"] for line in runs] == [
+        "job_started",
+        *["job_started", "job_finished"] * len(NIGHT),
+        "job_finished",
+    ]
     assert runs[0]["ids"] == runs[-1]["ids"] == [night["run_id"]]
     assert runs[-1]["counts"] == night["counts"]
-    assert [steps[line["ids"][0]]["job"] for line in runs[1:-1:2]] == [
-        "hebbian", "dream", "prune", "demote", "decay", "purge",
-    ]  # fmt: skip
+    assert [steps[line["ids"][0]]["job"] for line in runs[1:-1:2]] == list(NIGHT)
     assert all(line["counts"] == steps[line["ids"][0]]["counts"] for line in runs[2::2])
 
     done = [line for line in lines if not line["type"].startswith("job_")]

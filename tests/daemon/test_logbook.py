@@ -63,8 +63,9 @@ def state(daemon: Daemon) -> dict[str, Any]:
 
 
 def pending(daemon: Daemon) -> list[str] | None:
-    found: list[str] | None = daemon.in_lane(daemon.stores.ledger.fact, PENDING)
-    return found
+    """The runs that are not through."""
+    found: dict[str, int] | None = daemon.in_lane(daemon.stores.ledger.fact, PENDING)
+    return None if found is None else list(found)
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("the engine is broken")])

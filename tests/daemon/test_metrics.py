@@ -389,7 +389,7 @@ def test_what_is_last_or_of_today_survives_a_restart(daemon: Daemon) -> None:
 
 def spend(daemon: Daemon, state: str, micro_usd: int) -> None:
     day = "2026-01-01"
-    daemon.stores.ledger._execute(
+    daemon.stores.ledger._db.execute(
         "INSERT INTO spend (day, at, job, provider, model, state, micro_usd) VALUES (?, 0, 'dream', 'p', 'm', ?, ?)",
         day,
         state,

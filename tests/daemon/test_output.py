@@ -218,7 +218,9 @@ def test_an_undo_lists_what_it_left() -> None:
     assert shown("undo", {"run_id": "run-2", "restored": ["a"], "left": []}) == [
         "Taken back: 1 change.", "Take this back too: dreamctl undo run-2",
     ]  # fmt: skip
-    assert shown("undo", {"run_id": "run-2", "restored": [], "left": []}) == ["Taken back: 0 changes."]
+    assert shown("undo", {"run_id": "run-2", "restored": [], "left": []}) == [
+        "Nothing was taken back: the run changed no memory and no edge that you may see."
+    ]
 
 
 def test_a_rule_says_what_would_go_before_it_goes_and_then_how_to_take_it_back() -> None:

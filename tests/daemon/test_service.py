@@ -291,7 +291,7 @@ def test_methods_are_listed_with_what_they_are_for(shared: Daemon) -> None:
         "tags", "entities", "stats", "fading", "connect", "disconnect", "neighbors", "graph_stats", "add_turn", "end_session",
         "clear_session", "context", "comment", "comments", "mark_comments_read", "wakeup", "write_session_state",
         "read_session_state", "fact_set", "fact_get", "fact_list", "fact_delete", "remember_fact", "remember_procedure",
-        "jobs", "run_job", "runs", "undo", "pause_jobs", "resume_jobs", "export", "import", "snapshot", "snapshots",
+        "jobs", "run_job", "runs", "undo", "pause_jobs", "resume_jobs", "simulate", "export", "import", "snapshot", "snapshots",
         "restore_snapshot", "backup", "reindex", "health", "version",
     }  # fmt: skip
     assert {one["group"] for one in listed.values()} == {"write", "read", "graph", "talk", "facts", "night", "care"}

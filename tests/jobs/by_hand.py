@@ -14,7 +14,7 @@ def context(daemon: Daemon, *, settings: dict[str, Any] | None = None, **changed
     """What the runner would hand to a job, but for what is changed."""
     parts = daemon.parts
     plain: dict[str, Any] = {
-        "stores": parts.stores, "lane": parts.lane, "settings": replace(parts.runner._settings, **(settings or {})),
+        "stores": parts.stores, "lane": parts.lane, "settings": replace(parts.runner.settings, **(settings or {})),
         "run_id": daemon.clock.new_id(), "now": daemon.clock.now(), "rng": daemon.clock.rng(1), "dry_run": False,
         "stopping": lambda: False, "progress": lambda _done, _total: None, "learned": parts.learn.take,
         "texts": JobTexts(parts.gate, parts.embedding),

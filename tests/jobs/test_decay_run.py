@@ -7,6 +7,7 @@ import pytest
 from jobs import decay
 from jobs.context import BATCH
 from storage.errors import DreamdError
+from storage.model import DAY
 from tests.harness import Daemon
 from tests.jobs.by_hand import context
 
@@ -230,3 +231,31 @@ def test_expired_memories_alone_or_faded_ones_alone(daemon: Daemon) -> None:
     assert [example["reason"] for example in run["examples"]] == ["expired"]
     run = daemon.call("run_job", name="decay", params={"only": "decayed"})
     assert (run["counts"]["expired"], run["counts"]["decayed"]) == (0, 3)
+
+
+def test_c17_a_clock_that_jumps_ahead_makes_no_room_under_the_ceiling(daemon: Daemon) -> None:
+    """The day in which no more may go is a day awake."""
+    fill(daemon, 40)
+    daemon.beat(17)
+    gone = [daemon.call("run_job", name="decay")["counts"]["decayed"]]
+    for days in (2, 700):
+        daemon.clock.set(daemon.clock.now() + days * DAY)
+        gone.append(daemon.call("run_job", name="decay")["counts"]["decayed"])
+    daemon.beat(1)
+    gone.append(daemon.call("run_job", name="decay")["counts"]["decayed"])
+
+    assert gone == [10, 0, 0, 10]
+
+
+def test_c17_what_went_in_a_future_that_did_not_come_takes_no_room_for_years(daemon: Daemon) -> None:
+    fill(daemon, 40)
+    daemon.beat(17)
+    now = daemon.clock.now()
+    daemon.clock.set(now + 700 * DAY)
+    gone = [daemon.call("run_job", name="decay")["counts"]["decayed"]]
+    daemon.clock.set(now)
+    gone.append(daemon.call("run_job", name="decay")["counts"]["decayed"])
+    daemon.clock.set(now - 3_000)  # a little back makes no more room
+    gone.append(daemon.call("run_job", name="decay")["counts"]["decayed"])
+
+    assert gone == [10, 10, 0]

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from jobs import forget_scope
 from jobs.context import BATCH
 from jobs.forget_scope import Outcome, Rule
+from storage.canaries import Canary
 from storage.changes import Erase, Move, RecordChange
 from storage.forget import SCRUB_DUE
 from storage.ledger import Entry
 from storage.model import Memory, point_id
+from storage.proposals import Proposal
 from storage.records import RECORDS, owner_of, record_key
 from tests.harness import Daemon
 from tests.jobs import world
@@ -95,7 +97,7 @@ def images(daemon: Daemon) -> list[Entry]:
 
 def ledger_runs(daemon: Daemon) -> list[str]:
     """Every run that journalled anything, also one that a test made itself."""
-    return [row[0] for row in daemon.stores.ledger._all("SELECT DISTINCT run FROM journal")]
+    return [row[0] for row in daemon.stores.ledger._db.all("SELECT DISTINCT run FROM journal")]
 
 
 def run(daemon: Daemon, scope: str, clearance: str = "secret", *, hard: bool = False, **options: Any):
@@ -202,6 +204,27 @@ def test_gone_for_good_leaves_nothing_anywhere_but_in_the_other_scopes(daemon: D
     assert any(PLANTED in str(one.before) for one in images(daemon) if one.scope == "a")
     erased = daemon.in_lane(daemon.stores.ledger.erased_since, 0.0, 0)
     assert {point_id(memory) for memory in inside} <= set(erased)
+
+
+def test_gone_for_good_leaves_no_pair_that_waits_and_no_question_of_the_scope(daemon: Daemon) -> None:
+    """Nor one that was asked above it and found something in it."""
+    for scope in ("a/b", "a/b/c", "a"):
+        for n in range(2):
+            daemon.remember(f"note {n} of {scope}", id=f"{scope}-{n}", scope=scope)
+    pairs = [Proposal(f"{scope}-0", f"{scope}-1", scope, 0.9, NOW, "r") for scope in ("a/b", "a/b/c", "a")]
+    dense, terms = daemon.parts.gate.question("a note")
+    asked = {"a/b": (), "a": ("a-0",), "*": ("a-0", "a/b-0"), "ab": ("a-1",)}
+    canaries = [Canary(NOW, scope, "secret", dense, terms, found) for scope, found in asked.items()]
+    ledger = daemon.stores.ledger
+    daemon.in_lane(ledger.canaries.clear)
+    daemon.in_lane(ledger.canaries.add, canaries)
+    daemon.in_lane(ledger.proposals.add, pairs)
+    run(daemon, "a/b")
+    assert len(daemon.in_lane(ledger.proposals.waiting)) == 3
+    run(daemon, "a/b", hard=True)
+
+    assert daemon.in_lane(ledger.proposals.waiting) == [pairs[2]]
+    assert {one.scope for one in daemon.in_lane(ledger.canaries.every)} == {"a", "ab"}
 
 
 def test_text_that_was_forgotten_before_with_its_scope_is_erased_from_the_journal_too(daemon: Daemon) -> None:

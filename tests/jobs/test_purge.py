@@ -1,4 +1,4 @@
-"""The bin's end of life, on the day and not before, with all that hangs on a memory."""
+"""The bin's end of life, on the day and not before, in time awake, with all that hangs on a memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from jobs import purge
 from storage.errors import NotFound
+from storage.fading import Awake
 from storage.model import DAY
 from storage.talk import Turn
 from tests.daemon.methods.asking import refused
@@ -28,8 +29,11 @@ def gone(draw: st.DrawFn) -> list:
     ]
 
 
-def plan(rows, now=NOW, bin_days=30.0, history_days=365.0, turns=()) -> purge.Plan:
-    return purge.plan(rows, turns, now, bin_days=bin_days, history_days=history_days)
+ALWAYS = Awake()
+
+
+def plan(rows, now=NOW, awake=ALWAYS, bin_days=30.0, history_days=365.0, turns=()) -> purge.Plan:
+    return purge.plan(rows, turns, now, awake, bin_days=bin_days, history_days=history_days)
 
 
 def names(planned: purge.Plan) -> set[str]:
@@ -48,15 +52,33 @@ def test_a_second_pass_at_the_same_instant_finds_nothing(rows, days) -> None:
     assert plan(left, bin_days=days).erase == ()
 
 
-@for_all(gone(), st.lists(st.floats(0.0, 20 * DAY), min_size=1, max_size=8))
-def test_any_passes_before_leave_what_the_last_alone_would(rows, steps) -> None:
+@for_all(gone(), st.lists(st.floats(0.0, 20 * DAY), min_size=1, max_size=8), world.absences())
+def test_any_passes_before_leave_what_the_last_alone_would(rows, steps, awake) -> None:
     now, left = NOW, rows
     for step in steps:
         now += step
-        going = names(plan(left, now))
+        going = names(plan(left, now, awake))
         left = [one for one in left if one.id not in going]
 
-    assert {one.id for one in rows} - {one.id for one in left} == names(plan(rows, now))
+    assert {one.id for one in rows} - {one.id for one in left} == names(plan(rows, now, awake))
+
+
+@for_all(gone(), world.absences(), st.floats(1.0, 400.0))
+def test_what_goes_was_in_the_bin_for_so_many_days_awake(rows, awake, days) -> None:
+    going = names(plan(rows, awake=awake, bin_days=days, history_days=days))
+
+    for one in rows:
+        waited = awake.seconds(max(one.forgotten_at or 0.0, one.invalid_at or 0.0), NOW) / DAY
+        assert abs(waited - days) < 1e-6 or (one.id in going) is (waited > days)
+
+
+@for_all(gone(), world.absences(), st.floats(1.0, 400 * DAY))
+def test_c17_a_clock_that_jumps_ahead_makes_nothing_go(rows, awake, jump) -> None:
+    """The jump is an absence: what goes after it is what would have gone without it."""
+    jumped = Awake([*awake.absences, (NOW, NOW + jump)])
+
+    assert names(plan(rows, NOW + jump, jumped)) <= names(plan(rows, NOW + 1e-3, awake))
+    assert names(plan(rows, NOW, awake)) <= names(plan(rows, NOW + jump + 1e-3, jumped))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +117,29 @@ def test_a_memory_goes_for_good_with_its_edges_and_versions(daemon: Daemon) -> N
     assert daemon.call("get", id=kept)["state"] == "live"
 
 
+def test_case4_two_months_off_erase_nothing(daemon: Daemon) -> None:
+    """Neither a forgotten memory, nor a turn, nor what an undo needs, nor the record of the run."""
+    forgotten, felt = daemon.remember("the fox sleeps"), daemon.remember("the fox hunts", emotion=0.9)
+    daemon.call("recall", query="hunts", k=1)
+    daemon.call("run_job", name="hebbian")
+    run = daemon.call("run_job", name="demote")
+    assert run["counts"]["to_long"] == 1
+    daemon.call("add_turn", session="s", content="a turn")
+    daemon.call("end_session", session="s", extract=False)
+    daemon.call("forget", id=forgotten)
+    daemon.beat(1)
+    for _ in range(3):
+        daemon.clock.advance(500 * DAY)
+        daemon.run(daemon.app.background.heartbeat())
+        assert daemon.call("run_job", name="purge")["outcome"] == "unchanged"
+
+    assert len(daemon.call("context", session="s")["items"]) == 1
+    assert daemon.in_lane(daemon.stores.ledger.journal_of, run["run_id"]) != []
+    assert run["run_id"] in {one["run_id"] for one in daemon.call("runs", limit=500)["runs"]}
+    assert daemon.call("restore", id=forgotten)["state"] == "live"
+    assert daemon.call("get", id=felt)["tier"] == "long"
+
+
 def test_the_undo_of_a_purge_says_what_cannot_come_back(daemon: Daemon) -> None:
     memory = daemon.remember("the fox sleeps")
     daemon.call("forget", id=memory)
@@ -117,14 +162,12 @@ def test_without_a_bin_what_faded_is_purged_the_same_night(daemon: Daemon) -> No
         daemon.call("get", id=memory)
 
 
-def test_what_came_out_of_the_bin_meanwhile_is_skipped(daemon: Daemon) -> None:
+def test_e11_what_came_out_of_the_bin_meanwhile_is_skipped(daemon: Daemon) -> None:
     memory = daemon.remember("the fox sleeps")
     daemon.call("forget", id=memory)
     daemon.beat(31)
     ctx = context(daemon)
-    planned = purge.plan(
-        ctx.read(lambda: list(ctx.stores.catalogue.gone())), [], ctx.now, bin_days=30.0, history_days=365.0
-    )
+    planned = plan(ctx.read(lambda: list(ctx.stores.catalogue.gone())), ctx.now, ctx.stores.awake)
     daemon.call("restore", id=memory)
 
     assert ctx.apply(planned.erase).done == []
@@ -158,14 +201,16 @@ def test_a_bin_that_lost_a_memory_makes_the_run_fail(daemon: Daemon) -> None:
 def test_the_answers_to_retries_are_kept_for_a_day(daemon: Daemon) -> None:
     def kept() -> int:
         daemon.call("run_job", name="purge")
-        return daemon.in_lane(daemon.stores.ledger._one, "SELECT COUNT(*) FROM requests")[0]
+        return daemon.in_lane(daemon.stores.ledger._db.one, "SELECT COUNT(*) FROM requests")[0]
 
-    before = kept()
+    daemon.beat(1.1)
+    assert kept() == 0
     daemon.call("remember", content="the fox sleeps", request_id="r")
     daemon.beat(0.9)
-    assert kept() == before + 1
+    daemon.clock.advance(30 * DAY)
+    assert kept() == 1
     daemon.beat(0.2)
-    assert kept() == before
+    assert kept() == 0
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_case52_another_embedder_takes_effect_by_a_reindex_alone(changed: Daemon
     assert (health["status"], health["embedder"]) == ("ok", "wordllama")
     assert changed.call("version")["embedder"] == "wordllama"
     assert closest(changed, "note 40 about topic40") == "n40"
-    assert changed.parts.runner._settings.near == 0.75
+    assert changed.parts.runner.settings.near == 0.75
     metrics = changed.run(changed.app.service.metrics(""))[0].decode()
     assert 'embedder="wordllama"' in metrics
     assert 'embedder="use"' not in metrics

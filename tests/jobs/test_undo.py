@@ -10,7 +10,6 @@ from jobs.context import BATCH
 from storage.changes import Patch
 from storage.errors import Conflict, NotFound, Refused
 from storage.ledger import Entry
-from storage.model import DAY
 from tests.harness import Daemon
 from tests.jobs.by_hand import context
 from tests.jobs.world import for_all
@@ -75,7 +74,7 @@ def test_a_whole_night_is_taken_back_and_made_again(daemon: Daemon) -> None:
     before = state(daemon)
     night = daemon.call("run_job", name="night")
     assert {step["job"] for step in night["steps"] if step["outcome"] == "changed"} == {
-        "hebbian", "dream", "prune", "demote", "decay"
+        "snapshot", "hebbian", "dream", "prune", "demote", "decay"
     }  # fmt: skip
     after = state(daemon)
 
@@ -156,7 +155,7 @@ def test_what_a_run_that_was_cut_short_never_came_to_is_not_mentioned(daemon: Da
     """Of a run that came through the same says that somebody else took it back."""
     for memory in ("a", "b", "c"):
         daemon.remember(f"note {memory}", id=memory)
-    run = daemon.parts.runner._record("demote", "manual", daemon.clock.now())
+    run = daemon.parts.runner._stepper.record("demote", "manual", daemon.clock.now())
 
     def cut_short() -> None:
         ledger, changer = daemon.stores.ledger, daemon.stores.changer
@@ -253,7 +252,7 @@ def test_only_a_run_that_is_known_over_and_real_can_be_undone(daemon: Daemon) ->
 def test_after_the_days_for_it_a_run_cannot_be_undone(daemon: Daemon) -> None:
     busy(daemon)
     run = daemon.call("run_job", name="decay")
-    daemon.clock.advance(30 * DAY + 1)
+    daemon.beat(30.1)
 
     with pytest.raises(Refused, match="before-images"):
         daemon.call("undo", run_id=run["run_id"])

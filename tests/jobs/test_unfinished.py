@@ -15,7 +15,8 @@ import pytest
 from daemon.client import CallError
 from jobs import unfinished
 from storage import merge
-from storage.changes import Edge, Insert, RecordChange
+from storage.changes import Edge, Insert, Patch, RecordChange
+from storage.errors import Unavailable
 from storage.exchange.census import memory_of
 from storage.facts import fact_payload
 from storage.memories import Vectors
@@ -270,6 +271,62 @@ def test_several_runs_are_taken_back_and_one_that_is_through_takes_no_other_with
     written(daemon, "import")
     daemon.in_lane(unfinished.begin, daemon.stores, "merge")
     daemon.in_lane(unfinished.end, daemon.stores, "merge")
-    assert daemon.in_lane(daemon.stores.ledger.fact, unfinished.PENDING) == ["import"]
+    assert daemon.in_lane(daemon.stores.ledger.fact, unfinished.PENDING) == {"import": 0}
 
     assert settled(daemon) == (set(), 0, False)
+
+
+def test_what_a_release_before_noted_is_taken_back_too(daemon: Daemon) -> None:
+    written(daemon, "r4")
+    daemon.in_lane(daemon.stores.ledger.set_fact, unfinished.PENDING, ["r4"])
+
+    assert settled(daemon) == (set(), 0, False)
+
+
+# -- a run of several parts
+
+
+def tagged(daemon: Daemon, run: str, tag: str, error: BaseException | None = None) -> None:
+    """One part of a run, which fails once it is written where an error is given."""
+
+    def write() -> None:
+        row, now = daemon.stores.memories.row("m"), daemon.clock.now()
+        with unfinished.whole(daemon.stores, run, now):
+            daemon.stores.changer.apply(run, [Patch("m", row.seq, {"tags": (*row.tags, tag)})], now)
+            if error is not None:
+                raise error
+
+    daemon.in_lane(write)
+
+
+def tags(daemon: Daemon) -> list[str]:
+    found: list[str] = daemon.call("get", id="m")["tags"]
+    return found
+
+
+def test_of_a_run_of_several_parts_the_next_start_takes_back_the_one_that_was_cut_short(daemon: Daemon) -> None:
+    daemon.remember("mine", id="m")
+    for part in ("one", "two"):
+        tagged(daemon, "parts", part)
+    with pytest.raises(Killed):
+        tagged(daemon, "parts", "three", Killed())
+    assert tags(daemon) == ["one", "two", "three"]
+    settled(daemon)
+
+    assert tags(daemon) == ["one", "two"]
+    told = daemon.in_lane(daemon.stores.ledger.journal_of, "parts")
+    assert [one.undone for one in told] == [True, True, False, False]  # what took it back, and three; two and one
+    settled(daemon)
+    assert tags(daemon) == ["one", "two"]
+
+
+def test_a_part_that_fails_is_taken_back_at_once(daemon: Daemon) -> None:
+    daemon.remember("mine", id="m")
+    tagged(daemon, "fails", "one")
+    with pytest.raises(Unavailable):
+        tagged(daemon, "fails", "two", Unavailable("no room", hint="make some"))
+
+    assert tags(daemon) == ["one"]
+    assert daemon.in_lane(daemon.stores.ledger.fact, unfinished.PENDING) is None
+    tagged(daemon, "fails", "three")
+    assert tags(daemon) == ["one", "three"]

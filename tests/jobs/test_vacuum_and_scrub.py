@@ -46,7 +46,7 @@ def traces(daemon: Daemon, words: Sequence[str]) -> list[tuple[str, str]]:
     for path in files:
         held = b"".join(written(path))
         found += [(word, path.name) for word, some in forms.items() if any(form in held for form in some)]
-    images = daemon.in_lane(daemon.stores.ledger._all, "SELECT image FROM journal")
+    images = daemon.in_lane(daemon.stores.ledger._db.all, "SELECT image FROM journal")
     unpacked = b"".join(zlib.decompress(image) for (image,) in images)
     return found + [(word, "journal") for word, some in forms.items() if any(form in unpacked for form in some)]
 

@@ -79,6 +79,46 @@ def test_the_instant_found_lies_that_many_awake_seconds_later(absences, since, s
     assert awake.seconds(since, awake.after(since, seconds)) == pytest.approx(seconds, abs=1e-3)
 
 
+def test_the_instant_before_some_awake_seconds_skips_absences():
+    awake = Awake([(10.0, 20.0), (30.0, 40.0)])
+
+    assert awake.before(120.0, 80.0) == 40.0
+    assert awake.before(120.0, 81.0) == 29.0
+    assert awake.before(120.0, 91.0) == 9.0
+    assert awake.before(25.0, 5.0) == 20.0
+    assert awake.before(15.0, 0.0) == 15.0  # in the midst of an absence
+    assert awake.before(15.0, 1.0) == 9.0
+    assert ALWAYS.before(NOW, math.inf) == -math.inf
+
+
+@given(spans, instants, st.floats(0.0, 400 * DAY))
+def test_the_instant_before_lies_that_many_awake_seconds_ago_and_none_later_does(absences, now, seconds):
+    awake = Awake(absences)
+    since = awake.before(now, seconds)
+
+    assert since <= now
+    assert awake.seconds(since, now) == pytest.approx(seconds, abs=1e-3)
+    assert since == now or awake.seconds(since + 1.0, now) < seconds
+
+
+@given(spans, instants, st.floats(0.0, 400 * DAY))
+def test_before_undoes_after_but_for_absences_at_its_ends(absences, since, seconds):
+    awake = Awake(absences)
+    back = awake.before(awake.after(since, seconds), seconds)
+
+    assert back >= since - 1e-3
+    assert awake.seconds(since, back) == pytest.approx(0.0, abs=1e-3)
+
+
+@given(spans, instants, instants, st.floats(0.0, 400 * DAY))
+def test_a_cutoff_tells_apart_what_awake_seconds_tell_apart(absences, since, now, seconds):
+    awake = Awake(absences)
+    passed = awake.seconds(since, now)
+
+    if since <= now and abs(passed - seconds) > 1e-3:
+        assert (since <= awake.before(now, seconds)) is (passed > seconds)
+
+
 def test_after_one_awake_day_a_manual_edge_has_95_percent_left_and_a_learned_one_90():
     """A2 of the seeds' faults: one rule each, applied once."""
     assert edge_weight(2.0, NOW - DAY, "manual", NOW, ALWAYS) == pytest.approx(1.90, rel=1e-12)

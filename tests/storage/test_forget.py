@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from storage.canaries import Canary
 from storage.changes import Edge, Patch
 from storage.errors import Conflict, Invalid, NotFound, Refused
 from storage.fading import Retention
@@ -12,6 +13,7 @@ from storage.graph import connect
 from storage.inverse import inverse
 from storage.memories import BIN, LIVE
 from storage.model import DAY, Memory
+from storage.proposals import Proposal
 from storage.records import RECORDS
 from tests.storage.opened import Opened
 
@@ -125,6 +127,21 @@ def test_a_hard_forget_leaves_no_copy_in_any_collection_or_in_the_journal(opened
     for key in (memory, edge.key):
         assert inverse(opened.stores, entries[key], opened.now) == (None, True)
     assert opened.ledger.fact(SCRUB_DUE) == opened.now
+
+
+def test_a_hard_forget_leaves_no_pair_that_waits_and_no_question_that_found_it(opened) -> None:
+    """The vector of a question tells what it was about."""
+    a, b, c = (opened.add(text) for text in ("one", "two", "three"))
+    opened.ledger.proposals.add([Proposal(*sorted(pair), "default", 0.9, opened.now, "r") for pair in ((a, b), (b, c))])
+    dense, terms = opened.gate.question("one")
+    for number, found in enumerate(((a, b), (c,))):
+        opened.ledger.canaries.add([Canary(opened.now + number, f"s{number}", "secret", dense, terms, found)])
+    opened.forget(c)
+    assert len(opened.ledger.proposals.waiting()) == 2
+    opened.forget(a, hard=True)
+
+    assert [{one.a, one.b} for one in opened.ledger.proposals.waiting()] == [{b, c}]
+    assert [one.ids for one in opened.ledger.canaries.every()] == [(c,)]
 
 
 def test_a_hard_forget_of_nothing_makes_no_work(opened) -> None:

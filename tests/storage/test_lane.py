@@ -207,3 +207,33 @@ def test_closing_waits_for_a_call_no_longer_than_it_may(lane) -> None:
     lane.close()
 
     assert done == ["queued"]
+
+
+def test_what_comes_first_is_done_in_the_lane_before_each_call_and_each_turn(lane) -> None:
+    done: list[str] = []
+
+    def two_turns() -> Generator[None, None, None]:
+        done.append("turn")
+        yield
+        done.append("turn")
+
+    lane.first = lambda: done.append(threading.current_thread().name)
+    lane.call(done.append, "call")
+    lane.call_in_turns(two_turns())
+
+    assert done == ["test", "call", "test", "turn", "test", "turn"]
+
+
+def test_where_what_comes_first_fails_the_call_is_not_made(lane) -> None:
+    done: list[str] = []
+
+    def fail() -> None:
+        raise Unavailable("The disk is full.", hint="df -h")
+
+    lane.first = fail
+    with pytest.raises(Unavailable):
+        lane.call(done.append, "call")
+    lane.first = lambda: None
+    lane.call(done.append, "another")
+
+    assert done == ["another"]

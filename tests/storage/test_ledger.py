@@ -9,10 +9,14 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from storage.canaries import Canary
+from storage.engine import Sparse
 from storage.errors import Corrupt, Unavailable
 from storage.ledger import Ledger, Run
+from storage.proposals import Proposal
 from storage.schema import STEPS, VERSION
 
 NOW = 1_767_225_600.0
@@ -84,6 +88,18 @@ def test_the_last_run_passes_over_dry_ones_and_other_outcomes(ledger) -> None:
     assert ledger.last_run("decay").id == "r1"
     assert ledger.last_run("decay", outcomes=("changed", "unchanged")).id == "r0"
     assert ledger.last_run("dream") is None
+    assert [one.id for one in ledger.last_runs("decay", 5)] == ["r1", "r0"]
+    assert [one.id for one in ledger.last_runs("decay", 1)] == ["r1"]
+
+
+def test_the_last_run_can_be_asked_for_up_to_an_instant(ledger) -> None:
+    """A clock that was set back leaves runs that seem to be yet to come."""
+    for n in range(3):
+        ledger.start_run(run(f"r{n}", at=NOW + 10 * n))
+
+    assert ledger.last_run("decay", until=NOW + 10).id == "r1"
+    assert [one.id for one in ledger.last_runs("decay", 5, until=NOW + 19)] == ["r1", "r0"]
+    assert ledger.last_run("decay", until=NOW - 1) is None
 
 
 def test_a_night_tells_its_steps_in_order(ledger) -> None:
@@ -128,6 +144,41 @@ def test_the_journal_tells_a_runs_changes_newest_first(ledger) -> None:
     assert (entries[2].before, entries[2].after, entries[2].undone) == ({"heat": "warm"}, {"heat": "cold"}, False)
 
 
+def test_the_journal_tells_a_part_of_a_run_from_one_entry_on(ledger) -> None:
+    assert ledger.last_entry() == 0
+    ledger.write_journal("r", NOW, [("patch", "m1", "a", {}, {})])
+    ledger.write_journal("other", NOW, [("patch", "m2", "a", {}, {})])
+    since = ledger.last_entry() + 1
+    ledger.write_journal("r", NOW, [("patch", "m3", "a", {}, {}), ("patch", "m4", "a", {}, {})])
+
+    assert [entry.key for entry in ledger.journal_of("r", since=since)] == ["m4", "m3"]
+    assert [entry.key for entry in ledger.journal_of("r")] == ["m4", "m3", "m1"]
+
+
+def test_what_a_run_took_back_itself_is_no_change_that_it_made(ledger) -> None:
+    for name in ("merge", "undone", "half"):
+        ledger.start_run(run(name))
+        ledger.write_journal(name, NOW, [("supersede", f"of {name}", "a", {}, {}), ("patch", "m", "a", {}, {})])
+    ledger.mark_undone("undone", "by")
+    for name in ("undone", "half"):
+        ledger.mark_entries([entry.number for entry in ledger.journal_of(name)], undone=True)
+
+    assert ledger.keys_of("supersede") == {"of merge", "of undone"}
+
+
+def test_what_waits_for_the_erased_goes_with_them(ledger) -> None:
+    pairs = [Proposal(a, b, "s", 0.9, NOW, "r") for a, b in (("a", "b"), ("c", "d"))]
+    ledger.proposals.add(pairs)
+    dense = np.array([0.6, 0.8], np.float32)
+    ledger.canaries.add(
+        [Canary(NOW + n, "s", "secret", dense, Sparse((n,), (1.0,)), (one,)) for n, one in enumerate("ac")]
+    )
+    ledger.let_go(["a"])
+
+    assert ledger.proposals.waiting() == [pairs[1]]
+    assert [one.ids for one in ledger.canaries.every()] == [("c",)]
+
+
 def test_the_journal_tells_what_all_runs_changed_of_one_thing_newest_first(ledger) -> None:
     for n, run in enumerate(("r", "other", "r")):
         ledger.write_journal(run, NOW + n, [("patch", key, "a", {"n": n}, {"n": n + 1}) for key in ("m1", "m2")])
@@ -152,6 +203,7 @@ def test_moves_are_counted_by_scope_until_they_are_taken_back(ledger) -> None:
     ledger.write_journal("r", NOW - 100, [("forget", "old", "a", {}, {})])
 
     assert ledger.moved_since(NOW - 100, "forget") == {"a": 2, "b": 1}
+    assert ledger.moved_since(NOW - 101, "forget", until=NOW - 100) == {"a": 1}
     first = next(entry for entry in ledger.journal_of("r") if entry.key == "m0")
     ledger.mark_entries([first.number], undone=True)
     assert ledger.moved_since(NOW - 100, "forget") == {"a": 1, "b": 1}
@@ -222,6 +274,15 @@ def test_absences_come_oldest_first(ledger) -> None:
     ledger.add_absence(NOW, NOW + 5)
 
     assert ledger.absences() == [(NOW, NOW + 5), (NOW + 10, NOW + 20)]
+
+
+def test_absences_are_cut_where_the_clock_was_set_back_to(ledger) -> None:
+    for span in ((10, 20), (30, 40), (40, 50), (60, 70)):
+        ledger.add_absence(*(NOW + end for end in span))
+    ledger.cut_absences(NOW + 40)
+    assert ledger.absences() == [(NOW + 10, NOW + 20), (NOW + 30, NOW + 40)]
+    ledger.cut_absences(NOW + 15)
+    assert ledger.absences() == [(NOW + 10, NOW + 15)]
 
 
 def test_an_answer_is_known_by_its_request_for_a_while(ledger) -> None:

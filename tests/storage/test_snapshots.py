@@ -19,53 +19,20 @@ from storage.errors import Corrupt, Invalid, NotFound, Refused, Unavailable
 from storage.forget import SCRUB_DUE
 from storage.manifest import Manifest
 from storage.memories import LIVE
-from storage.snapshots import SNAPSHOTS, Coming, Snapshot
+from storage.model import DAY
+from storage.snapshots import SNAPSHOTS, Coming
 from storage.store import COLLECTIONS, collections
 from storage.swap import MANIFEST, NEXT, PROGRESS, STORE
+from tests.storage.kept import MADE_BY, cut, everything, filled, manifest_path, restore, take, tracker, unpack
 from tests.storage.opened import Opened
 
-MADE_BY = {"dreamd": "0.1.0", "qdrant-edge-py": "0.9.0"}
 Damage = Callable[[Path], None]
 
 
 @pytest.fixture
 def opened(fresh: Opened) -> Opened:
     """A store of three memories, one of them in the bin, an edge and a former version."""
-    fresh.stores.settle_fingerprint(fresh.embedder.fingerprint)
-    fresh.add("Ada likes tea", id="tea")
-    fresh.add("Ada bakes cake", id="cake", connect_to=["tea"])
-    fresh.add("gone", id="gone")
-    fresh.update("tea", content="Ada likes green tea 🍵")
-    fresh.forget("gone")
-    return fresh
-
-
-def take(opened: Opened, label: str = "") -> Snapshot:
-    return snapshots.finished(snapshots.copied(opened.stores, label, opened.now, MADE_BY))
-
-
-def unpack(opened: Opened, name: str, reserve_mb: int = 1) -> Coming:
-    return snapshots.unpacked(opened.folder, name, snapshots.find(opened.folder, name), reserve_mb=reserve_mb)
-
-
-def restore(opened: Opened, name: str) -> str | None:
-    coming = unpack(opened, name)
-    return snapshots.exchange(opened.stores, coming, snapshots.BEFORE_RESTORE, opened.now, MADE_BY)
-
-
-def everything(opened: Opened) -> dict[str, object]:
-    stores = opened.stores
-    ids = sorted(row.id for row in stores.catalogue.every())
-    return {
-        "memories": stores.memories.read(ids),
-        "edges": dict(stores.synapses.every()),
-        "versions": {memory: stores.records.versions(memory) for memory in ids},
-        "counts": opened.engine.counts(),
-    }
-
-
-def manifest_path(opened: Opened, name: str) -> Path:
-    return opened.folder / SNAPSHOTS / name / MANIFEST
+    return filled(fresh)
 
 
 # -- names and lists
@@ -147,6 +114,24 @@ def test_snapshots_that_hold_what_was_there_at_a_time_are_counted(opened) -> Non
     assert snapshots.holding(opened.folder, then + 500) == 1  # one that does not tell its time may
 
 
+def test_the_newest_good_one_of_the_last_day_is_fresh(opened) -> None:
+    assert snapshots.fresh(opened.folder, opened.now) is None
+    first = take(opened, "by-hand").name
+    opened.clock.advance(3600)
+    second = take(opened, snapshots.NIGHTLY).name
+    now = opened.now
+
+    assert snapshots.fresh(opened.folder, now - 3600) == first  # the second is from the future then
+    assert snapshots.fresh(opened.folder, now) == second
+    assert snapshots.fresh(opened.folder, now + DAY) == second
+    assert snapshots.fresh(opened.folder, now + DAY + 1) is None
+    assert snapshots.fresh(opened.folder, now - 3601) is None
+    cut(opened.folder / SNAPSHOTS / second)
+    assert snapshots.fresh(opened.folder, now) == first
+    manifest_path(opened, first).write_text("{")
+    assert snapshots.fresh(opened.folder, now) is None
+
+
 # -- room, and what is left behind
 
 
@@ -193,10 +178,13 @@ def test_a_copy_that_is_not_whole_gets_no_name(opened) -> None:
 def test_what_a_kill_left_of_a_copy_is_scrap_and_a_reindex_may_go_on(opened) -> None:
     draft = snapshots.copied(opened.stores, "", opened.now, MADE_BY)
     swap.cleared(opened.folder).joinpath("half").touch()
+    (opened.folder / SNAPSHOTS / ".leaving-x").mkdir()
+    (opened.folder / SNAPSHOTS / ".leaving-x" / "rest").touch()
     assert snapshots.every(opened.folder) == []
 
     snapshots.clear_scrap(opened.folder)
 
+    assert list((opened.folder / SNAPSHOTS).iterdir()) == []
     assert not draft.folder.exists()
     assert not (opened.folder / NEXT).exists()
     swap.cleared(opened.folder).joinpath(PROGRESS).touch()
@@ -276,15 +264,6 @@ def without(member: str) -> Damage:
         (snapshot / MANIFEST).write_text(json.dumps(stored))
 
     return damage
-
-
-def tracker(snapshot: Path) -> Path:
-    (segment,) = edge_files.segments(snapshot / STORE / LIVE).values()
-    return segment / "mutable_id_tracker.mappings"
-
-
-def cut(snapshot: Path) -> None:
-    os.truncate(tracker(snapshot), tracker(snapshot).stat().st_size // 2)
 
 
 def without_shard(snapshot: Path) -> None:

@@ -14,6 +14,7 @@ from storage import swap
 from storage.errors import Corrupt, Unavailable
 from storage.forget import SCRUB_DUE
 from storage.ledger import Ledger
+from storage.proposals import Proposal
 from storage.store import MARKS
 from storage.swap import ERASE_AGAIN, NEXT, READY, RESTORES, STORE, Arrival, exchanged, settle
 from tests.storage.opened import Opened
@@ -249,6 +250,9 @@ def test_what_was_erased_after_the_snapshot_is_erased_again_and_a_scrub_is_due(f
     erasures = fresh.ledger.last_erasure()
     fresh.ledger.note_erased([fresh.stores.catalogue.point("erased"), "00000000-0000-0000-0000-00000000000f"], 60.0)
     fresh.ledger.set_fact(ERASE_AGAIN, [100.0, 200.0, erasures])
+    fresh.ledger.proposals.add(
+        [Proposal(*pair, "s", 0.9, 1.0, "r") for pair in (("before", "erased"), ("before", "stays"))]
+    )
 
     swap.erase_again(fresh.stores)
 
@@ -256,6 +260,7 @@ def test_what_was_erased_after_the_snapshot_is_erased_again_and_a_scrub_is_due(f
     assert fresh.stores.records.get(["00000000-0000-0000-0000-00000000000f"]) == {}
     assert fresh.ledger.fact(SCRUB_DUE) == 200.0
     assert fresh.ledger.fact(ERASE_AGAIN) is None
+    assert [one.b for one in fresh.ledger.proposals.waiting()] == ["stays"]
     fresh.ledger.set_fact(SCRUB_DUE, None)
     swap.erase_again(fresh.stores)
     assert fresh.ledger.fact(SCRUB_DUE) is None

@@ -55,6 +55,26 @@ def test_a_run_answers_with_what_it_did(faded: Daemon) -> None:
     assert total(faded) == 1
 
 
+def test_an_example_is_shown_to_whom_every_memory_in_it_may_be_known(daemon: Daemon) -> None:
+    said = "deploys on {} are forbidden for the billing team"
+    for name, day, level in (
+        ("open", "fridays", "public"), ("opened", "fridays", "public"), ("closed", "mondays", "secret"),
+        ("shut", "sundays", "secret"), ("shut-too", "sundays", "secret"),
+    ):  # fmt: skip
+        daemon.remember(said.format(day), id=name, sensitivity=level, metadata={"n": 1} if name == "opened" else {})
+    daemon.call("update", id="opened", content=f"{said.format('fridays')}.")
+    daemon.call("update", id="shut-too", content=f"{said.format('sundays')}.")
+
+    run = daemon.call("run_job", name="dedup", clearance="public")
+
+    assert run["counts"]["merged"] == 2
+    assert run["counts"]["proposed"] >= 2
+    assert [one["survivor"] for one in run["examples"]] == ["open"]
+    (whole, *_) = daemon.call("runs", job="dedup")["runs"]
+    assert {"open", "shut"} == {one["survivor"] for one in whole["examples"] if "survivor" in one}
+    assert len(whole["examples"]) == 2 + run["counts"]["proposed"]
+
+
 def test_a_dry_run_says_the_same_and_changes_nothing(faded: Daemon) -> None:
     dry = faded.call("run_job", name="decay", dry_run=True)
     assert total(faded) == 6

@@ -37,7 +37,7 @@ def dozen(shared: Daemon) -> Daemon:
         shared.remember(
             f"note {n}", id=f"n{n:02}", importance=round((n * 7 % 12) / 12, 3), emotion=round((n * 5 % 12) / 12, 3)
         )
-        shared.clock.advance(DAY)
+        shared.beat(1)
     for n in (3, 8):
         shared.call("update", id=f"n{n:02}", content=f"note {n}, edited")
         shared.clock.advance(60)

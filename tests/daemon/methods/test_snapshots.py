@@ -53,7 +53,7 @@ def test_a_snapshot_is_told_and_listed(daemon: Daemon) -> None:
 
     assert taken == {
         "name": "20260101T000000Z-before-the-move", "label": "before-the-move", "created_at": "2026-01-01T00:00:00Z",
-        "memories": 2, "bin": 1, "edges": 1, "bytes": taken["bytes"], "damaged": False,
+        "memories": 2, "bin": 1, "edges": 1, "bytes": taken["bytes"], "rotates": False, "damaged": False,
     }  # fmt: skip
     assert 0 < taken["bytes"] < 2 << 20
     daemon.clock.advance(60)
@@ -70,6 +70,27 @@ def test_a_snapshot_is_told_and_listed(daemon: Daemon) -> None:
 
 def test_a_label_that_makes_no_name_is_invalid(daemon: Daemon) -> None:
     assert refused(daemon, "invalid", "snapshot", label="搬家").extra["field"] == "label"
+
+
+@pytest.mark.parametrize("label", ["nightly", " Nightly! "])
+def test_the_label_of_those_that_rotate_is_nobody_elses(daemon: Daemon, label: str) -> None:
+    error = refused(daemon, "invalid", "snapshot", label=label)
+
+    assert error.extra["field"] == "label"
+    assert "dreamctl run snapshot" in error.hint
+    assert daemon.call("snapshots") == {"snapshots": []}
+
+
+def test_those_of_the_nights_are_listed_as_the_ones_that_rotate(daemon: Daemon) -> None:
+    fill(daemon)
+    mine = daemon.call("snapshot", label="nightly-before-the-move")["name"]
+    daemon.clock.advance(60)
+    nightly = daemon.call("run_job", name="snapshot")["examples"][0]["snapshot"]
+
+    assert {one["name"]: one["rotates"] for one in daemon.call("snapshots")["snapshots"]} == {
+        mine: False,
+        nightly: True,
+    }
 
 
 def test_snapshots_taken_at_once_are_each_whole(daemon: Daemon) -> None:
