@@ -13,8 +13,8 @@ from storage.errors import DreamdError, Unavailable
 #: From which cosine a dream links two memories, by embedder: measured on pairs that say nearly the same.
 NEAR: Final = {"use": 0.6, "wordllama": 0.75}
 NEAR_ELSEWHERE: Final = 0.7
-#: From which cosine two memories are worth a look whether they say the same, by embedder: measured on 600 labelled pairs. It
-#: finds three quarters of those that do, and fewer than two of a thousand pairs that have nothing in common.
+#: From which cosine two memories are worth a look whether they say the same, by embedder: of 600 labelled pairs (`use`,
+#: `wordllama`) .76 and .62 of those that do lie above it, and of two turns of one conversation .002 and .001.
 PROPOSE: Final = {"use": 0.75, "wordllama": 0.75}
 PROPOSE_ELSEWHERE: Final = 0.85
 REASON: Final = "embedder"

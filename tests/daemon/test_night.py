@@ -49,9 +49,7 @@ def test_a_night_begins_with_a_snapshot_that_can_be_restored(daemons: Callable[.
     assert daemon.in_lane(daemon.stores.catalogue.get, faded).state == "live"
 
 
-def test_without_a_fresh_snapshot_a_night_does_nothing_destructive_and_says_why(
-    daemons: Callable[..., Daemon],
-) -> None:
+def test_without_a_fresh_snapshot_a_night_does_nothing_destructive_and_says_why(daemons: Callable[..., Daemon]) -> None:
     daemon = daemons(options=NO_COPIES).start()
     daemon.remember("an old note", expires_at="2026-01-02T00:00:00Z")
     daemon.beat(2)

@@ -177,7 +177,7 @@ def test_runs_are_a_table() -> None:
 
 def test_runs_tell_why_and_by_example_and_steps_stand_behind_their_night() -> None:
     measured = {"questions": 4, "overlap": 0.9667, "rank": 1.5, "rank_before": 1.25, "alarm": False}
-    night = STEP | {"run_id": "n", "job": "night", "counts": {"decay": 3}, "examples": [{"job": "decay"}], "canary": measured}
+    night = STEP | {"run_id": "n", "job": "night", "counts": {"decay": 3}, "canary": measured}
     late = STEP | {"run_id": "b", "job": "decay", "parent": "n", "started_at": SOON, "counts": {"decayed": 3}}
     late |= {"reason": "7 more wait", "examples": [{"id": f"m{n}", "reason": "retention 0.08"} for n in range(3)]}
     early = STEP | {"run_id": "a", "parent": "n", "counts": {}, "examples": []}
