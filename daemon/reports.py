@@ -66,12 +66,8 @@ def _nights_first(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ordered: list[Mapping[str, Any]] = []
     for one in runs:
         if one["parent"] not in here:
-            ordered += [one, *sorted((step for step in runs if step["parent"] == one["run_id"]), key=_begun)]
+            ordered += [one, *(step for step in reversed(runs) if step["parent"] == one["run_id"])]
     return ordered
-
-
-def _begun(one: Mapping[str, Any]) -> str:
-    return str(one["started_at"])
 
 
 def _measured(one: Mapping[str, Any]) -> list[str]:
