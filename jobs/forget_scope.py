@@ -109,7 +109,6 @@ def _blank(ctx: Context, rule: Rule, found: Found) -> None:
     ledger = ctx.stores.ledger
     ledger.erase_images(found.memories)
     ledger.erase_images_within(rule.scope, found.hidden)
-    ledger.let_go(found.memories)
     ledger.canaries.forget_within(rule.scope)
     ledger.set_fact(SCRUB_DUE, ctx.now)
 

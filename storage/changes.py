@@ -148,6 +148,7 @@ class Changer:
     def erase(self, ids: Sequence[str]) -> None:
         """Remove memories for good, and all that hangs on them: what points at them goes first."""
         if ids:
+            self._ledger.let_go(ids)
             gone = frozenset(ids)
             left = [row.id for row in self._catalogue.gone() if row.superseded_by in gone and row.id not in gone]
             self._memories.patch({memory: {"superseded_by": None} for memory in left})

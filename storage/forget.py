@@ -102,7 +102,6 @@ def _erase(stores: Stores, ids: Collection[str], now: float) -> None:
     if ids:
         stores.ledger.erase_images(ids)
         stores.ledger.note_erased(map(point_id, ids), now)
-        stores.ledger.let_go(ids)
         stores.ledger.set_fact(SCRUB_DUE, now)
         stores.changer.erase_taken(list(ids))
         stores.changer.erase(list(ids))

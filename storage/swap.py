@@ -108,7 +108,6 @@ def erase_again(stores: Stores) -> None:
     records = list(stores.records.get(points))
     if ids or records:
         stores.ledger.set_fact(SCRUB_DUE, restored_at)
-        stores.ledger.let_go(ids)
         stores.changer.erase_taken(ids)
         stores.changer.erase(ids)
         stores.records.drop(records)

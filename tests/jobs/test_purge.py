@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from jobs import purge
 from storage.errors import NotFound
 from storage.fading import Awake
+from storage.instants import format_instant
 from storage.model import DAY
+from storage.proposals import Proposal
 from storage.talk import Turn
 from tests.daemon.methods.asking import refused
 from tests.harness import Daemon
@@ -236,3 +238,20 @@ def test_turns_that_wait_for_extraction_stay_and_the_others_go_with_their_sessio
     assert daemon.call("run_job", name="purge")["counts"]["turns"] == 0
     refused(daemon, "not_found", "end_session", session="told")
     assert len(daemon.call("context", session="waiting")["items"]) == 3
+
+
+def test_what_waits_for_a_memory_or_asked_for_it_goes_with_it(daemon: Daemon) -> None:
+    """A pair that was proposed, and a real question that returned it."""
+    end = format_instant(daemon.clock.now() + DAY)
+    a, b = (daemon.remember(f"the garden in spring {n}", expires_at=end) for n in "xy")
+    daemon.call("recall", query="the garden in spring", k=3)
+    daemon.run(daemon.app.background.fold())
+    ledger = daemon.stores.ledger
+    daemon.in_lane(ledger.proposals.add, [Proposal(*sorted((a, b)), "default", 0.9, daemon.clock.now(), "run")])
+    assert (len(ledger.proposals.waiting()), len(ledger.canaries.every())) == (1, 1)
+    daemon.beat(2)
+    daemon.call("run_job", name="decay")
+    daemon.beat(31)
+    assert daemon.call("run_job", name="purge")["counts"]["purged"] == 2
+
+    assert (ledger.proposals.waiting(), ledger.canaries.every()) == ([], [])

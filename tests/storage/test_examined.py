@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.examined import mark
@@ -13,6 +13,7 @@ from storage.ledger import Ledger
 parts = st.lists(st.text("ab\n", max_size=3), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(parts, parts)
 def test_a_mark_is_of_all_its_parts_in_their_order(one: list[str], other: list[str]) -> None:
     assert -(2**63) <= mark(*one) < 2**63

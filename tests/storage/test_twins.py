@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from storage.model import DAY, Memory
@@ -220,6 +220,7 @@ authors, metadata = (
 entities = st.sampled_from([(), ("Ada",), ("Ben",)])
 
 
+@settings(deadline=None)
 @given(texts, texts, authors, authors, metadata, metadata, entities, entities)
 def test_twins_are_so_either_way_round_and_as_their_essences_say(
     one: str, other: str, my: str, your: str, mine: dict[str, int], yours: dict[str, int], my_names: Any, your_names: Any
@@ -233,6 +234,7 @@ def test_twins_are_so_either_way_round_and_as_their_essences_say(
     assert twins(a, replace(a, id="c"))
 
 
+@settings(deadline=None)
 @given(texts, texts)
 def test_what_differs_in_digits_or_letters_is_no_twin(one: str, other: str) -> None:
     def bare(text: str) -> list[str]:
