@@ -242,6 +242,7 @@ def test_turns_that_wait_for_extraction_stay_and_the_others_go_with_their_sessio
 
 def test_what_waits_for_a_memory_or_asked_for_it_goes_with_it(daemon: Daemon) -> None:
     """A pair that was proposed, and a real question that returned it."""
+    daemon.in_lane(daemon.stores.ledger.canaries.clear)
     end = format_instant(daemon.clock.now() + DAY)
     a, b = (daemon.remember(f"the garden in spring {n}", expires_at=end) for n in "xy")
     daemon.call("recall", query="the garden in spring", k=3)
