@@ -23,9 +23,10 @@ from daemon import __version__
 from daemon.parts import Parts
 from jobs.decay import has_expired, may_fade
 from jobs.table import RECORDED, RUNNABLE
+from jobs.undo import stands
 from storage.errors import KINDS
 from storage.fading import Awake, Floats, edge_weights
-from storage.ledger import Run
+from storage.ledger import SUCCESSES, Run
 from storage.model import DAY, EDGE_KINDS, HEATS, SENSITIVITIES, TIERS, Memory, Synapse
 from storage.redact import KINDS as REDACTION_KINDS
 
@@ -38,13 +39,12 @@ WITHIN: Final = {"1d": 1.0, "7d": 7.0, "30d": 30.0}
 REASONS: Final = ("request", "superseded", "hard", "decayed", "expired", "purged")
 CALLED: Final = {"merged": "superseded"}  # what a run's count of it is called, where not by its reason
 OUTCOMES: Final = ("changed", "unchanged", "skipped", "cancelled", "failed")
-SUCCESSES: Final = ("changed", "unchanged")
 OWN: Final = "own"  # the kind of whatever a pattern of the owner's finds
 #: Which changes each job can report, so that every label set exists from the start.
 CHANGES_OF: Final = {
     "snapshot": ("taken", "rotated", "failed"),
     "hebbian": ("pairs", "accesses", "skipped"),
-    "dedup": ("merged", "proposed", "deferred", "skipped"),
+    "dedup": ("merged", "proposed", "deferred", "left_out", "skipped"),
     "dream": ("linked", "settled", "skipped"),
     "prune": ("pruned", "skipped"),
     "demote": ("to_hot", "to_warm", "to_cold", "to_long", "to_short", "skipped"),
@@ -323,7 +323,7 @@ def _figures(
         store_bytes=store_bytes,
         last_success={job: run.ended_at or run.started_at for job, run in successes.items() if run is not None},
         spent=ledger.spent_micro_usd(day),
-        canary=measured.canary if measured is not None and measured.canary is not None else {},
+        canary=(measured.canary or {}) if measured is not None and stands(ledger, measured) else {},
     )
 
 

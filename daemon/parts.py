@@ -14,7 +14,7 @@ from daemon.retries import Retries
 from daemon.runner import Runner
 from daemon.simulator import Simulator
 from storage.canaries import Canary
-from storage.embed import Embedder
+from storage.embed import Embedder, Fingerprint
 from storage.errors import DreamdError, NotFound
 from storage.fading import Retention
 from storage.gate import Gate
@@ -31,8 +31,11 @@ LoadEmbedder: TypeAlias = Callable[[str, str], Embedder]  # by provider and mode
 class Asked(Protocol):
     """Where recalls leave the questions that a night is measured by (`daemon.canary`)."""
 
-    def note(self, canary: Canary) -> None:
+    def note(self, canary: Canary, embedder: Fingerprint) -> None:
         """Note a question that a person or an agent really asked."""
+
+    async def reconsider(self) -> None:
+        """Say anew what the last night was like that was measured and stands."""
 
 
 class Meter(Protocol):

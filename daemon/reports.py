@@ -33,7 +33,10 @@ def run(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield from (f"  {_example(example)}" for example in result["examples"])
         if FULL <= len(result["examples"]) < max(result["counts"].values(), default=0):
             yield screen.dim("  These are examples; the counts tell how many there are.")
-    if result["outcome"] == "changed" and not result["dry_run"] and result["job"] not in FOR_GOOD:
+    if result.get("undone_by"):
+        yield screen.yellow("It was taken back at once, since it upset what your questions find (canary.undo).")
+        yield screen.dim(f"Have it after all: dreamctl undo {result['undone_by']}")
+    elif result["outcome"] == "changed" and not result["dry_run"] and result["job"] not in FOR_GOOD:
         yield screen.dim(f"Take it back: dreamctl undo {result['run_id']}")
 
 
@@ -54,7 +57,8 @@ def runs(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     yield header
     for line, one in zip(lines, told, strict=True):
         yield line
-        why = [one["reason"]] if one["reason"] else []
+        why = [f"{_span(one['late_by_s'])} late"] if one["late_by_s"] else []
+        why += [one["reason"]] if one["reason"] else []
         examples = [] if one["job"] == NIGHT else map(_example, one["examples"][:SHOWN])
         for detail in (*why, *_measured(one), *examples):
             yield from (screen.dim(part) for part in wrap(detail, screen, INDENT))
@@ -75,9 +79,11 @@ def _measured(one: Mapping[str, Any]) -> list[str]:
     found = one.get("canary")
     if not found:
         return []
-    questions = "1 real question finds" if found["questions"] == 1 else f"{found['questions']} real questions find"
-    ranks = f"mean rank {found['rank']:.2f}, {found['rank_before']:.2f} before"
-    return [f"{questions} {found['overlap']:.0%} of what was found before it; {ranks}"]
+    questions = (
+        "1 question of yours finds" if found["questions"] == 1 else f"{found['questions']} questions of yours find"
+    )
+    ranks = f"mean place {found['rank']:.2f}, {found['rank_before']:.2f} before"
+    return [f"{questions} {found['overlap']:.1%} of what they found before the night; {ranks}"]
 
 
 def jobs(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
@@ -165,7 +171,8 @@ def health(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
         yield f"  {screen.yellow(reason['name'])}: {reason['detail']}"
         yield f"    {reason['hint']}"
     last = result.get("last_night")
-    night = f"{ago(last, screen.now)}, {result['last_night_outcome'] or 'under way'}" if last else "none yet"
+    told = [result["last_night_outcome"] or "under way", *["taken back"] * result["last_night_undone"]]
+    night = ", ".join([ago(last, screen.now), *told]) if last else "none yet"
     yield from fields(screen, [
         ("memories", str(result["memories"])), ("in the bin", str(result["bin"])), ("edges", str(result["edges"])),
         ("last night", night), ("running", result["running"] or ""),
@@ -185,9 +192,15 @@ def _outcome(one: Mapping[str, Any], screen: Screen) -> str:
 
 def _example(example: Mapping[str, Any]) -> str:
     """What a run did to one thing: ids and reasons speak for themselves, other members by their names."""
-    shown = {name: " - ".join(map(str, value)) if isinstance(value, list) else value for name, value in example.items()}
+    shown = {name: _words(value) for name, value in example.items()}
     plain = ("id", "edge", "reason")
     return "  ".join(str(value) if name in plain else f"{name} {value}" for name, value in shown.items())
+
+
+def _words(value: Any) -> Any:
+    if isinstance(value, list):
+        return " - ".join(map(str, value))
+    return " ".join(f"{name} {one}" for name, one in value.items()) if isinstance(value, dict) else value
 
 
 def _counts(one: Mapping[str, Any]) -> str:

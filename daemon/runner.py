@@ -17,6 +17,7 @@ import structlog
 from daemon import night
 from daemon.canary import Canaries
 from daemon.clock import Clock
+from daemon.health import Health
 from daemon.logbook import Logbook
 from daemon.night import Nights
 from daemon.stepping import Flight, Progress, Stepper, timed
@@ -25,10 +26,10 @@ from jobs.table import JOBS, Job
 from jobs.undo import Undone, standing
 from jobs.undo import run as undoing
 from storage.changes import Change
-from storage.errors import Conflict, Unavailable, command
+from storage.errors import Conflict, DreamdError, Unavailable, command
 from storage.lane import Lane
 from storage.learn import LearnBuffer
-from storage.ledger import Run
+from storage.ledger import SUCCESSES, Run
 from storage.model import DAY, EVERY_SCOPE
 from storage.store import Stores
 
@@ -46,7 +47,7 @@ class Runner:
 
     def __init__(
         self, stores: Stores, lane: Lane, learn: LearnBuffer, clock: Clock, settings: Settings, texts: Texts, book: Logbook,
-        canaries: Canaries, on_end: Callable[[Run], None],
+        canaries: Canaries, health: Health, on_end: Callable[[Run], None],
     ) -> None:  # fmt: skip
         self._stores = stores
         self._lane = lane
@@ -55,7 +56,7 @@ class Runner:
         self._canaries = canaries
         self._on_end = on_end
         self._stepper = Stepper(stores, lane, learn, clock, settings, texts, book, on_end)
-        self._nights = Nights(self._stepper, stores, lane, clock, canaries)
+        self._nights = Nights(self._stepper, stores, lane, clock, canaries, health)
         self._slot = asyncio.Lock()
         self._flights: dict[str, Flight] = {}
         self._current: Flight | None = None
@@ -91,9 +92,9 @@ class Runner:
         async with self._slot:
             yield
 
-    def pause(self, *, paused: bool) -> None:
+    async def pause(self, *, paused: bool) -> None:
         """Hold scheduled runs back, or let them go again; it survives restarts."""
-        self._stores.ledger.set_fact(PAUSED, paused or None)
+        await self._lane.run(self._stores.ledger.set_fact, PAUSED, paused or None)
         self._paused = paused
 
     def is_active(self, name: str) -> bool:
@@ -148,7 +149,7 @@ class Runner:
         flight = self._take_off(self._stepper.record("undo", "manual", self._clock.now()), None)
         undone = Undone()
         run = await asyncio.shield(self._launch(flight, partial(self._take_back, flight, flight.run, run_id, undone)))
-        if run.outcome not in night.SUCCESSES:
+        if run.outcome not in SUCCESSES:
             raise Unavailable(f"The undo of {run_id!r} did not finish ({run.reason}).", hint=command("undo", run_id))
         return run, list(undone.restored), list(undone.left)
 
@@ -214,30 +215,35 @@ class Runner:
             del self._flights[flight.run.job]
 
     async def _alone(self, job: Job, flight: Flight, scope: str, parameters: Mapping[str, Any]) -> Run:
-        flight.run = timed(flight.run, self._clock.now())  # it may have waited for its turn
-        run, _ = await self._stepper.step(job, flight, flight.run, scope, parameters)
+        flight.run = run = timed(flight.run, self._clock.now())  # it may have waited for its turn
+        if job.destructive and run.trigger != "manual" and not await night.may_destroy(self._stores, run.started_at):
+            return await self._stepper.skip(run, night.NO_SNAPSHOT)
+        run, _ = await self._stepper.step(job, flight, run, scope, parameters)
         return run
 
     async def _night(self, flight: Flight) -> Run:
         """A night, and where it did harm and the owner wants it so, its undo."""
         run = await self._nights.run(flight)
-        if self._canaries.tell(run):
-            taking = self._stepper.record("undo", run.trigger, self._clock.now())
-            await self._take_back(flight, taking, run.id, Undone())
-            self._canaries.mend()
-            found = await self._lane.run(self._stores.ledger.run, run.id)
-            run = found or run
-        return run
+        why = self._canaries.tell(run)
+        if why is None:
+            return run
+        try:
+            taking = self._stepper.record("undo", "canary", self._clock.now())
+            await self._take_back(flight, taking, run.id, Undone(), why)
+        except DreamdError as error:  # the night has ended, and health goes on to say what is wrong with it
+            log.warning("canary.not_undone", run_id=run.id, kind=error.kind, detail=error.detail)
+        return await self._lane.run(self._stores.ledger.run, run.id) or run
 
-    async def _take_back(self, flight: Flight, run: Run, run_id: str, undone: Undone) -> Run:
+    async def _take_back(self, flight: Flight, run: Run, run_id: str, undone: Undone, why: str | None = None) -> Run:
         """Undo a run as the run `run`; `undone` is filled as it goes."""
         runs = await self._lane.run(self._undoable, run_id)
         flight.step = run = timed(run, self._clock.now())._replace(undo_of=runs[-1])
-        job = Job("undo", lambda ctx: undoing(ctx, runs, undone), UNDO_DEADLINE, "take back a run")
+        job = Job("undo", lambda ctx: undoing(ctx, runs, undone)._replace(reason=why), UNDO_DEADLINE, "take back a run")
         run, _ = await self._stepper.step(job, flight, run)
         flight.step = None
-        if run.outcome in night.SUCCESSES:
+        if run.outcome in SUCCESSES:
             await self._lane.run(self._mark_undone, runs, run.id)
+            await self._canaries.reconsider()
         return run
 
     # -- in the lane

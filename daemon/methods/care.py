@@ -12,9 +12,13 @@ from typing_extensions import TypedDict
 from daemon import __version__
 from daemon.parts import Parts
 from daemon.wire import Empty, Method
+from jobs.undo import stands
 from storage.instants import format_instant
 from storage.ledger import Run
 from storage.store import Stores
+
+#: How a night ended that took place, whatever came of it.
+TAKEN_PLACE: Final = ("changed", "unchanged", "cancelled", "failed")
 
 
 class Reason(TypedDict):
@@ -44,6 +48,7 @@ class HealthShape(TypedDict):
     running: str | None
     last_night: str | None
     last_night_outcome: str | None
+    last_night_undone: bool
 
 
 class VersionInfo(TypedDict):
@@ -70,13 +75,14 @@ async def health(parts: Parts, params: Empty) -> HealthShape:
         "paused": parts.runner.paused, "running": parts.runner.running,
         "last_night": None if night is None else format_instant(night.started_at),
         "last_night_outcome": None if night is None else night.outcome,
+        "last_night_undone": night is not None and not stands(parts.stores.ledger, night),
     }  # fmt: skip
 
 
 def _look(stores: Stores, now: float) -> tuple[Run | None, int]:
     """The last night, and how many live memories are past their end. Called in the lane."""
     ends = (row.expires_at for row in stores.catalogue.rows())
-    return stores.ledger.last_run("night"), sum(end is not None and end <= now for end in ends)
+    return stores.ledger.last_run("night", outcomes=TAKEN_PLACE), sum(end is not None and end <= now for end in ends)
 
 
 async def version(parts: Parts, params: Empty) -> VersionInfo:

@@ -86,6 +86,7 @@ class Ran(TypedDict):
     examples: list[dict[str, Any]]
     took_s: float | None
     canary: CanaryShape | None
+    undone_by: str | None
     steps: list[RunShape]
 
 
@@ -148,7 +149,7 @@ async def run_job(parts: Parts, params: RunJobParams, progress: Callable[[dict[s
     return {
         "run_id": run.id, "job": run.job, "dry_run": run.dry_run, "outcome": run.outcome, "reason": run.reason,
         "counts": run.counts, "examples": run.examples, "took_s": shapes.took(run),
-        "canary": shapes.canary(run),
+        "canary": shapes.canary(run), "undone_by": run.undone_by,
         "steps": [shapes.run(step) for step in steps],
     }  # fmt: skip
 
@@ -209,14 +210,14 @@ def _gone(stores: Stores) -> set[str]:
 async def pause_jobs(parts: Parts, params: Empty) -> Paused:
     """Hold scheduled runs back; it survives restarts, and `run_job` still works."""
     del params
-    parts.runner.pause(paused=True)
+    await parts.runner.pause(paused=True)
     return {"paused": True}
 
 
 async def resume_jobs(parts: Parts, params: Empty) -> Paused:
     """Let scheduled runs go again."""
     del params
-    parts.runner.pause(paused=False)
+    await parts.runner.pause(paused=False)
     return {"paused": False}
 
 

@@ -95,20 +95,22 @@ async def _recall(parts: Parts, options: RecallOptions, queries: list[str], k: i
                 best[hit.memory.id] = hit
     hits = sorted(best.values(), key=lambda hit: -hit.score)[:n]
     if options.learn:
-        parts.learn.note(taught([(hit.memory.id, hit.evidence) for hit in hits]), now)
+        answers = taught([(hit.memory.id, hit.evidence) for hit in hits])
+        parts.learn.note(answers, now)
         if len(queries) == 1 and dense is not None and where.plain:
-            _note_canary(parts, dense, terms, where, hits)
+            _note_canary(parts, dense, terms, where, answers)
     parts.meter.observe_hits(len(hits))
     took_ms = round((parts.clock.monotonic() - started) * 1e3, 2)
     result: Recalled = {"hits": [shapes.hit(hit) for hit in hits], "took_ms": took_ms}
     return {**result, "degraded": "keyword-only"} if degraded else result
 
 
-def _note_canary(parts: Parts, dense: Vector, terms: Sparse, where: Where, hits: Sequence[Hit]) -> None:
-    """Leave a real question for the next night to be measured by: its vectors, and what it found."""
-    found = tuple(hit.memory.id for hit in hits[:TOP])
-    if found:
-        parts.canaries.note(Canary(where.now, where.scope, where.clearance, dense, terms, found))
+def _note_canary(parts: Parts, dense: Vector, terms: Sparse, where: Where, answers: Sequence[str]) -> None:
+    """Leave a real question for the next night to be measured by: its vectors, and what answered it."""
+    embedder = parts.gate.embedder
+    if answers and embedder is not None:
+        asked = Canary(where.now, where.scope, where.clearance, dense, terms, tuple(answers[:TOP]))
+        parts.canaries.note(asked, embedder.fingerprint)
 
 
 def _search(

@@ -161,6 +161,7 @@ async def restore_snapshot(parts: Parts, params: RestoreParams) -> Restored:
         embedder, missing = await _embedder_for(parts, coming)
         loop = asyncio.get_running_loop()
         restored = await parts.lane.run(_restore, parts, loop, name, coming, embedder, missing)
+        await parts.canaries.reconsider()
     log.info("snapshot.restored", snapshot=name, replaced=restored["replaced"], memories=restored["memories"])
     return restored
 

@@ -33,7 +33,7 @@ RUN: dict[str, Any] = {
 HEALTH: dict[str, Any] = {
     "status": "ok", "reasons": [], "version": "0.1.0", "pid": 12, "uptime_s": 3700.2, "memories": 3, "bin": 1, "edges": 5,
     "engine": "qdrant-edge", "embedder": "use", "socket": "/run/dreamd.sock", "state_dir": "/var/lib/dreamd",
-    "paused": False, "running": None, "last_night": None, "last_night_outcome": None,
+    "paused": False, "running": None, "last_night": None, "last_night_outcome": None, "last_night_undone": False,
 }  # fmt: skip
 
 SIMULATED_DAY = {

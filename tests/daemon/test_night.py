@@ -10,11 +10,14 @@ import pytest
 
 from daemon.night import NO_SNAPSHOT, steps_done
 from jobs.table import JOBS, NIGHT
+from storage.errors import Unavailable
 from storage.ledger import CUT_OFF, Run
 from storage.snapshots import SNAPSHOTS
+from tests.fakes import MortalEngine
 from tests.harness import BY_HAND, Daemon, started
 
 DESTRUCTIVE = [name for name in NIGHT if JOBS[name].destructive]
+UNDOING = BY_HAND | {"DREAMD_CANARY__UNDO": "true"}
 NO_COPIES = BY_HAND | {"DREAMD_SCHEDULE__SNAPSHOT": "off"}
 
 
@@ -80,14 +83,49 @@ def test_a_damaged_snapshot_is_no_copy_to_go_back_to(daemons: Callable[..., Daem
     assert [job for job, outcome in steps(daemon, night(daemon)).items() if outcome == "skipped"] == DESTRUCTIVE
 
 
-def test_a_dry_night_tells_what_all_would_do_without_a_snapshot(daemons: Callable[..., Daemon]) -> None:
+@pytest.mark.parametrize(("options", "goes"), [(BY_HAND, 1), (NO_COPIES, None)])
+def test_a_dry_night_tells_what_a_night_would_do_and_takes_no_snapshot_for_it(
+    daemons: Callable[..., Daemon], options, goes
+) -> None:
+    daemon = daemons(options=options).start()
+    daemon.remember("an old note", expires_at="2026-01-02T00:00:00Z")
+    daemon.beat(2)
+    dry = daemon.call("run_job", name="night", dry_run=True, at="2026-01-10T00:00:00Z")
+
+    assert dry["counts"].get("decay") == goes
+    assert dry["reason"].startswith("as of 2026-01-10 00:00 UTC")
+    assert (NO_SNAPSHOT in dry["reason"]) == (goes is None)
+    assert not (daemon.folder / "state" / SNAPSHOTS).exists()
+    assert daemon.call("health")["status"] == "ok"
+
+
+def test_a_copy_of_another_store_is_none_of_this_one(daemons: Callable[..., Daemon]) -> None:
+    """What a restoration put aside, or took the store from, was never what the store holds now."""
+    daemon = daemons(options=NO_COPIES).start()
+    daemon.remember("a note")
+    name = daemon.call("snapshot", label="mine")["name"]
+    daemon.clock.advance(60)
+    daemon.call("restore_snapshot", name=name)
+    daemon.clock.advance(60)
+    assert [job for job, outcome in steps(daemon, night(daemon)).items() if outcome == "skipped"] == DESTRUCTIVE
+    (reason,) = daemon.call("health")["reasons"]
+    assert (reason["name"], reason["hint"]) == ("snapshot", "dreamctl run snapshot")
+
+    daemon.call("run_job", name="snapshot")
+    daemon.clock.advance(60)
+    assert "skipped" not in steps(daemon, night(daemon)).values()
+    assert daemon.call("health")["status"] == "ok"
+
+
+def test_a_destructive_job_with_a_line_of_its_own_needs_a_snapshot_too(daemons: Callable[..., Daemon]) -> None:
     daemon = daemons(options=NO_COPIES).start()
     daemon.remember("an old note", expires_at="2026-01-02T00:00:00Z")
     daemon.beat(2)
-    dry = daemon.call("run_job", name="night", dry_run=True)
+    alone = daemon.run(daemon.parts.runner.run("decay", trigger="schedule"))
 
-    assert dry["counts"]["decay"] == 1
-    assert not (daemon.folder / "state" / SNAPSHOTS).exists()
+    assert (alone.outcome, alone.reason) == ("skipped", NO_SNAPSHOT)
+    assert daemon.run(daemon.parts.runner.run("demote", trigger="schedule")).outcome != "skipped"
+    assert daemon.run(daemon.parts.runner.run("decay", trigger="manual")).counts["expired"] == 1
 
 
 # -- going on
@@ -112,9 +150,10 @@ def recorded(daemon: Daemon, outcome: str, reason: str | None, done: dict[str, s
 @pytest.mark.parametrize("reason", ["stopping", CUT_OFF])
 def test_a_night_that_was_cut_short_goes_on_with_what_had_not_ended_well(shared: Daemon, reason) -> None:
     shared.clock.advance(2 * 86_400)
+    """With a new snapshot, for what follows is to be taken back to what is there now."""
     done = {"snapshot": "changed", "hebbian": "unchanged", "dream": "failed", "prune": "cancelled"}
     recorded(shared, "cancelled", reason, done)
-    rest = [name for name in NIGHT if name not in ("snapshot", "hebbian")]
+    rest = [name for name in NIGHT if name != "hebbian"]
 
     assert list(steps(shared, night(shared, "catch_up"))) == rest
     assert list(steps(shared, night(shared, "catch_up"))) == list(NIGHT)  # that one was through
@@ -125,7 +164,7 @@ def test_a_night_that_was_cut_short_twice_goes_on_with_what_neither_did(shared: 
     recorded(shared, "cancelled", "stopping", {"snapshot": "changed", "hebbian": "changed"})
     recorded(shared, "cancelled", CUT_OFF, {"dream": "changed", "prune": "cancelled"})
 
-    rest = [name for name in NIGHT if name not in ("snapshot", "hebbian", "dream")]
+    rest = [name for name in NIGHT if name not in ("hebbian", "dream")]
     assert list(steps(shared, night(shared, "catch_up"))) == rest
 
 
@@ -137,6 +176,19 @@ def test_a_night_by_hand_or_a_day_later_begins_anew(shared: Daemon) -> None:
     recorded(shared, "cancelled", "stopping", {"snapshot": "changed", "hebbian": "changed"})
     shared.clock.advance(86_400)
     assert list(steps(shared, night(shared, "catch_up"))) == list(NIGHT)
+
+
+def test_what_was_undone_since_is_done_again(shared: Daemon) -> None:
+    shared.clock.advance(2 * 86_400)
+    cut = recorded(shared, "cancelled", "stopping", {"hebbian": "changed", "dream": "changed"})
+    now = shared.parts.runner._stepper.record("night", "catch_up", shared.clock.now())
+    ledger = shared.stores.ledger
+    dream = next(step for step in shared.in_lane(ledger.steps_of, cut.id) if step.job == "dream")
+    shared.in_lane(ledger.mark_undone, dream.id, "by hand")
+    assert shared.in_lane(steps_done, ledger, now) == {"hebbian"}
+
+    shared.in_lane(ledger.mark_undone, cut.id, "by hand")
+    assert shared.in_lane(steps_done, ledger, now) == set()
 
 
 def test_what_a_dry_or_a_skipped_night_says_does_not_count(shared: Daemon) -> None:
@@ -157,7 +209,10 @@ def crowd(daemon: Daemon, count: int = 10) -> list[str]:
     return [daemon.remember(f"the garden in spring {n}") for n in range(count)]
 
 
-def ask(daemon: Daemon) -> list[str]:
+def ask(daemon: Daemon, *, more: int = 0) -> list[str]:
+    """Ask once, and `more` times in other words that mean the same."""
+    for number in range(more):
+        daemon.call("recall", query="the garden in spring " + "in " * (number + 1), k=5)
     found = [hit["id"] for hit in daemon.call("recall", query="the garden in spring", k=5)["hits"]]
     daemon.parts.learn.take()
     return found
@@ -220,19 +275,106 @@ def test_a_night_that_upsets_what_is_found_raises_an_alarm_until_a_better_one(da
 
 
 def test_a_night_that_did_harm_is_taken_back_where_the_owner_wants_it(daemons: Callable[..., Daemon]) -> None:
-    daemon = daemons(options=BY_HAND | {"DREAMD_CANARY__UNDO": "true"}).start()
+    daemon = daemons(options=UNDOING).start()
     ids = crowd(daemon)
-    before = ask(daemon)
+    before = ask(daemon, more=7)
     upset(daemon, ids, before)
     ran = daemon.call("run_job", name="night")
     assert ran["canary"]["alarm"] is True
+    assert daemon.call("health")["last_night_undone"] is True
 
     (undo,) = daemon.call("runs", job="undo")["runs"]
+    assert (undo["trigger"], ran["undone_by"]) == ("canary", undo["run_id"])
+    assert undo["reason"].startswith("8 real questions find ")
     (told,) = daemon.call("runs", job="night")["runs"]
     assert (undo["undo_of"], told["undone_by"]) == (ran["run_id"], undo["run_id"])
     assert ask(daemon) == before
     assert daemon.call("health")["status"] == "ok"
     assert events(daemon).count("canary_alarm") == 1
+
+
+def test_of_few_questions_chance_moves_one_and_nothing_is_taken_back_for_it(daemons: Callable[..., Daemon]) -> None:
+    daemon = daemons(options=UNDOING).start()
+    ids = crowd(daemon)
+    upset(daemon, ids, ask(daemon, more=6))
+    ran = daemon.call("run_job", name="night")
+
+    assert (ran["canary"]["questions"], ran["canary"]["alarm"], ran["undone_by"]) == (7, True, None)
+    assert daemon.call("health")["status"] == "degraded"
+
+
+def test_an_undo_that_fails_leaves_the_alarm_and_the_night_as_they_are(daemons: Callable[..., Daemon]) -> None:
+    daemon = daemons(options=UNDOING).start()
+    ids = crowd(daemon)
+    upset(daemon, ids, ask(daemon, more=7))
+    engine = daemon.stores.memories._engine
+    mortal = MortalEngine(engine, Unavailable("The disk is full.", hint="df -h"))
+    daemon.stores.memories._engine = mortal
+
+    telling = daemon.parts.canaries.tell
+
+    def tell(ran: Run) -> str | None:
+        mortal.writes_left = 0
+        return telling(ran)
+
+    daemon.parts.runner._canaries.tell = tell
+    ran = daemon.call("run_job", name="night")
+    daemon.stores.memories._engine = engine
+
+    assert (ran["canary"]["alarm"], ran["undone_by"]) == (True, None)
+    assert daemon.call("runs", job="undo")["runs"][0]["outcome"] == "failed"
+    assert [one["name"] for one in daemon.call("health")["reasons"]] == ["canary"]
+
+
+def test_the_alarm_goes_with_the_night_and_comes_back_with_it(daemons: Callable[..., Daemon]) -> None:
+    daemon = daemons(options=BY_HAND).start()
+    ids = crowd(daemon)
+    upset(daemon, ids, ask(daemon))
+    ran = daemon.call("run_job", name="night")
+    undo = daemon.call("undo", run_id=ran["run_id"])
+    assert daemon.call("health")["status"] == "ok"
+    assert gauge(daemon, "dreamd_canary_overlap") != 0.0
+
+    daemon.call("undo", run_id=undo["run_id"])
+    assert [one["name"] for one in daemon.call("health")["reasons"]] == ["canary"]
+    daemon.restart()
+    assert [one["name"] for one in daemon.call("health")["reasons"]] == ["canary"]
+
+
+def test_a_measure_that_cannot_be_taken_keeps_no_night_from_taking_place(daemons: Callable[..., Daemon]) -> None:
+    daemon = daemons(options=BY_HAND).start()
+    crowd(daemon)
+    ask(daemon)
+    daemon.run(daemon.app.background.fold())
+    daemon.in_lane(daemon.stores.ledger._db.execute, "UPDATE canaries SET terms = x'00', ids = 'no list'")
+    ran = daemon.call("run_job", name="night")
+
+    assert (ran["outcome"], ran["canary"]) == ("changed", None)
+    assert [step["job"] for step in ran["steps"]] == list(NIGHT)
+
+
+def test_a_night_that_a_bug_ends_is_recorded_as_failed(daemons: Callable[..., Daemon]) -> None:
+    daemon = daemons(options=BY_HAND).start()
+    daemon.parts.runner._nights._canaries = None
+    with pytest.raises(AttributeError):
+        daemon.run(daemon.parts.runner.run("night", trigger="manual"))
+
+    (told,) = daemon.call("runs", job="night")["runs"]
+    assert (told["outcome"], told["reason"]) == ("failed", "internal")
+
+
+@pytest.mark.parametrize("scope", [False, True])
+def test_what_is_erased_before_its_question_was_kept_leaves_no_question(shared: Daemon, scope) -> None:
+    shared.in_lane(shared.stores.ledger.canaries.clear)
+    memory = shared.remember("a telling note", scope="doomed")
+    shared.call("recall", query="a telling note", scope="doomed")
+    if scope:
+        shared.call("forget_scope", scope="doomed", confirm="doomed", hard=True)
+    else:
+        shared.call("forget", id=memory, hard=True)
+    shared.run(shared.app.background.fold())
+
+    assert shared.in_lane(shared.stores.ledger.canaries.every) == []
 
 
 def test_canaries_can_be_turned_off_and_what_was_kept_goes(daemons: Callable[..., Daemon]) -> None:

@@ -185,7 +185,7 @@ def test_runs_tell_why_and_by_example_and_steps_stand_behind_their_night() -> No
     assert shown("runs", {"runs": [late, early, night]}) == [
         "RUN  JOB      STARTED    TOOK  OUTCOME  COUNTS",
         "n    night    3 h ago  812 ms  changed  decay 3",
-        "    4 real questions find 97% of what was found before it; mean rank 1.50, 1.25 before",
+        "    4 questions of yours find 96.7% of what they found before the night; mean place 1.50, 1.25 before",
         "a    - dream  3 h ago  812 ms  changed",
         "b    - decay  in 2 d   812 ms  changed  decayed 3",
         "    7 more wait",

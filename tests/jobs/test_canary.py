@@ -101,7 +101,7 @@ def test_a_question_finds_what_it_found_and_teaches_nothing(daemon: Daemon) -> N
     (kept,) = daemon.in_lane(daemon.stores.ledger.canaries.every)
     found = daemon.in_lane(ask, daemon.stores, kept, daemon.clock.now())
 
-    assert kept.ids == tuple(hit["id"] for hit in hits)
+    assert kept.ids == tuple(hit["id"] for hit in hits if hit["score"] > hits[0]["score"] / 2)  # what answered
     assert set(found.found) == set(ids)
     assert other not in found.found
     assert len(daemon.parts.learn) == 0

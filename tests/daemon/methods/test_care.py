@@ -23,7 +23,7 @@ def test_health_tells_who_it_is_and_what_it_keeps(daemon: Daemon) -> None:
         "status": "ok", "reasons": [], "version": __version__, "pid": os.getpid(), "uptime_s": 90.0, "memories": 2, "bin": 1,
         "edges": 1, "engine": "qdrant-edge", "embedder": "use", "socket": str(daemon.folder / "s"),
         "state_dir": str(daemon.folder / "state"), "paused": False, "running": None, "last_night": None,
-        "last_night_outcome": None,
+        "last_night_outcome": None, "last_night_undone": False,
     }  # fmt: skip
 
 
