@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint run bench openapi locks clean
+.PHONY: help demo test lint run bench proof openapi locks clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,6 +32,12 @@ run: $(STAMP) ## the daemon in the foreground, its state in ~/.local/state/dream
 
 bench: $(STAMP) ## the measures as JSON; BENCH="..." are its arguments
 	@$(BIN)/python tests/bench/run.py $(BENCH)
+
+proof: $(STAMP) ## fifty kills in the middle of nights, and a year of an active user; takes a quarter of an hour
+	@echo '==> five stores, ten kills each; a year of nights'
+	@PROOF=whole $(BIN)/python -m pytest --timeout 1800 tests/test_killed.py tests/test_year.py
+	@echo '==> what was needed and forgotten in a year, three times under three workloads'
+	@$(BIN)/python tests/bench/year.py
 
 openapi: $(STAMP) ## write daemon/openapi.json again, after a change of any method
 	@$(BIN)/python -m daemon.openapi

@@ -75,7 +75,11 @@ class App:
         log.info("app.config_reread", waiting_for_restart=[name for name in differing if name != "recall"])
 
     async def stop(self) -> None:
-        """Stop accepting, finish what is in flight, end the job at its checkpoint, flush, let go."""
+        """Stop accepting, end the job at its checkpoint, finish what is in flight, flush, let go.
+
+        The job is told first: a client that waits for it is in flight too.
+        """
+        self.parts.runner.ask_to_stop()
         self.service.open = False
         self.parts.embedding.refuse_patient()  # long texts
         self.parts.simulator.stop()
@@ -153,7 +157,7 @@ def _assemble(
     settings = _settings(config, retention, provider)
     canaries = Canaries(stores, lane, events, health, config.canary)
     book = Logbook(stores, events)
-    runner = Runner(stores, lane, learn, clock, settings, texts, book, canaries, metrics.observe_run)
+    runner = Runner(stores, lane, learn, clock, settings, texts, book, canaries, health, metrics.observe_run)
     scheduler = Scheduler(config.schedule, runner, stores, lane, clock, metrics.observe_missed)
     parts = Parts(
         config=config, clock=clock, stores=stores, lane=lane, gate=gate, embedding=embedding, learn=learn, runner=runner,

@@ -16,7 +16,6 @@ from daemon.canary import Canaries
 from daemon.clock import SteadyClock
 from daemon.config import Config
 from daemon.health import Health
-from daemon.night import SUCCESSES
 from daemon.notify import Notifier
 from daemon.presence import note_heartbeat
 from daemon.runner import Runner
@@ -26,6 +25,7 @@ from storage.forget import SCRUB_DUE
 from storage.instants import format_instant
 from storage.lane import Lane
 from storage.learn import LearnBuffer, Learned
+from storage.ledger import SUCCESSES
 from storage.store import Stores
 
 log = structlog.get_logger("daemon.background")

@@ -81,7 +81,7 @@ class Nights:
         for name in self._due(through):
             if flight.stop.is_set():
                 break
-            latest = max(latest + TICK, self._clock.now())
+            latest = max(round(latest + TICK, 6), self._clock.now())  # microseconds, as clocks give
             step = self._stepper.record(name, night.trigger, latest)._replace(dry_run=night.dry_run, parent=night.id)
             flight.step, flight.done, flight.total = step, 0, 0
             if JOBS[name].destructive and not await self._may_destroy(step, steps):

@@ -9,6 +9,7 @@ heartbeat may be a minute away; so the lane looks before each of its calls.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import structlog
@@ -22,6 +23,7 @@ log = structlog.get_logger("daemon.presence")
 HEARTBEAT: Final = "heartbeat"
 OWED_SINCE: Final = "owed_since"  # no run that was due before is owed: the folder is new, or its clock was set back
 ABSENT_SECONDS: Final = 3600.0  # without a heartbeat for so long, nobody was there
+RETRY_SECONDS: Final = 60.0  # after a look that failed: a ledger that is locked keeps each for seconds
 
 
 class Presence:
@@ -31,17 +33,27 @@ class Presence:
         self._stores = stores
         self._clock = clock
         self._seen = clock.now()
+        self._again_at = -math.inf  # monotonic; not before
 
     def look(self) -> None:
         """Note an absence that has just ended, or a clock that was set back; to be made before each call of the lane."""
         now = self._clock.now()
         if abs(now - self._seen) > ABSENT_SECONDS:
+            if self._clock.monotonic() < self._again_at:
+                return
             try:
-                self._stores.ledger.set_fact(HEARTBEAT, self._seen)
-                note_heartbeat(self._stores, now)
-            except DreamdError:  # the beat meets it too, and tells; the calls go on, and the next one looks again
+                self._note(now)
+            except DreamdError:  # the beat meets it too, and tells; the calls go on, and one looks again a minute later
+                self._again_at = self._clock.monotonic() + RETRY_SECONDS
                 return
         self._seen = now
+
+    def _note(self, now: float) -> None:
+        """Beat twice, at the last call before the jump and now; unless a beat came through since a look failed."""
+        last = self._stores.ledger.fact(HEARTBEAT)
+        if last is None or abs(last - self._seen) < abs(last - now):
+            self._stores.ledger.set_fact(HEARTBEAT, self._seen)
+            note_heartbeat(self._stores, now)
 
 
 def note_heartbeat(stores: Stores, now: float) -> None:

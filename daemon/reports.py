@@ -127,6 +127,8 @@ def forgotten(result: Mapping[str, Any], screen: Screen) -> Iterator[str]:
     done = "Erased" if "snapshots" in result else "Forgotten"
     yield from (f"{screen.green(done)}: {one}" for one in result["forgotten"])
     yield from (f"{screen.yellow('Not there')}: {one}" for one in result["missing"])
+    for name, told in (("superseded", "Still in the bin, with an older text"), ("merged_into", "Still said by")):
+        yield from (f"{screen.yellow(told)}: {one}" for one in result.get(name, ()))
     if result.get("snapshots"):
         yield screen.yellow(f"Snapshots that may still hold it: {result['snapshots']}. See: dreamctl snapshots")
     if result["forgotten"] and "snapshots" not in result:

@@ -153,11 +153,15 @@ class Runner:
             raise Unavailable(f"The undo of {run_id!r} did not finish ({run.reason}).", hint=command("undo", run_id))
         return run, list(undone.restored), list(undone.left)
 
-    async def stop(self, seconds: float) -> None:
-        """Let the step under way end at its next batch, for at most so long."""
+    def ask_to_stop(self) -> None:
+        """Let the step under way end at its next batch and nothing else begin, and do not wait for that."""
         self._stopping = True
         for flight in self._flights.values():
             flight.stop.set()
+
+    async def stop(self, seconds: float) -> None:
+        """Let the step under way end at its next batch, and wait for that, for at most so long."""
+        self.ask_to_stop()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
 

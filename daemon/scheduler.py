@@ -2,7 +2,8 @@
 
 What is owed is told by our own clock and ledger: a job whose time came since it last began, once however often it came.
 One that ran well just before is not run again: a night caught up late in the evening takes the place of the next. What was
-cut short goes on. While the host's clock is certainly wrong nothing runs by itself.
+cut short goes on, and an hour later what ended since the store was away. While the host's clock is certainly wrong nothing
+runs by itself.
 
 APScheduler is the alarm that goes off on time. It stands still while the host sleeps and knows nothing of a daemon that
 was down, so the same question is asked at start and every minute. Its cron trigger loses midnight on the day after the
@@ -18,13 +19,12 @@ from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import structlog
-from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobSubmissionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 
 from daemon.clock import SteadyClock
-from daemon.night import SUCCESSES
+from daemon.night import store_was_away
 from daemon.options import Schedule
 from daemon.presence import OWED_SINCE
 from daemon.runner import Runner
@@ -32,13 +32,14 @@ from daemon.stepping import STOPPING
 from jobs.table import RUNNABLE
 from storage.errors import DreamdError
 from storage.lane import Lane
-from storage.ledger import CUT_OFF, Run
+from storage.ledger import CUT_OFF, SUCCESSES, Run
 from storage.store import Stores
 
 log = structlog.get_logger("daemon.scheduler")
 
 LOOK_SECONDS: Final = 60.0
 LATE_SECONDS: Final = 120.0  # a run that begins later was missed
+AWAY_SECONDS: Final = 3600.0  # before a run goes on that ended since the store was away
 FINEST: Final = 60.0  # seconds between two times of a line at least
 LONGEST: Final = 3653 * 86_400.0  # seconds; at most eight years lie between two leap days
 
@@ -87,9 +88,14 @@ class WallClock(BaseTrigger):  # type: ignore[misc]
 class Owed(NamedTuple):
     """A run that is owed."""
 
-    since: float  # the first instant that was missed, or when the run was cut short that goes on
-    goes_on: bool
+    due: float | None  # the first instant of its line that was missed
+    cut: float | None  # when the run ended that goes on
     met: str | None  # why it need not take place
+
+    @property
+    def since(self) -> float:
+        """From when on it was owed."""
+        return min(instant for instant in (self.due, self.cut) if instant is not None)
 
 
 class Scheduler:
@@ -104,7 +110,8 @@ class Scheduler:
         self._lane = lane
         self._clock = clock
         self._on_missed = on_missed
-        self._seen_to: set[str] = set()  # jobs that a look is about to run or skip: the alarm and the minute may meet
+        self._missed: dict[str, float] = {}  # the last due time of each job that was counted as missed
+        self._looking = asyncio.Lock()  # the alarm and the minute may meet
         self._task: asyncio.Task[None] | None = None
         self._scheduler = AsyncIOScheduler(timezone=schedule.zone)
         lines = {name: getattr(schedule, name, "") for name in RUNNABLE}
@@ -118,7 +125,6 @@ class Scheduler:
             self._scheduler.add_job(
                 self.run_owed, trigger, args=[name], id=name, misfire_grace_time=None, coalesce=True, max_instances=1
             )
-        self._scheduler.add_listener(self._overrun, EVENT_JOB_MAX_INSTANCES)
         self._scheduler.start()
         self._task = asyncio.create_task(self._look())
 
@@ -141,17 +147,14 @@ class Scheduler:
         return {name: owed for name, owed in found.items() if owed is not None}
 
     async def run_owed(self, *names: str) -> None:
-        """Run what is owed, of these jobs or of all; late ones say so and are counted."""
-        if self._clock.is_wrong or self._runner.paused or self._stores.damage:
-            return
-        now, found = await self._lane.run(self._look_up)
-        due = [
-            name
-            for name in found
-            if (not names or name in names) and name not in self._seen_to and not self._runner.is_active(name)
-        ]
-        self._seen_to.update(due)
-        await asyncio.gather(*(self._run(name, found[name], now) for name in due))
+        """Begin what is owed, of these jobs or of all; late ones say so and are counted. Nobody waits here for their ends."""
+        async with self._looking:
+            if self._clock.is_wrong or self._runner.paused or self._stores.damage:
+                return
+            now, found = await self._lane.run(self._look_up)
+            for name, owed in found.items():
+                if (not names or name in names) and not self._runner.is_active(name):
+                    await self._begin(name, owed, now)
 
     def _look_up(self) -> tuple[float, dict[str, Owed]]:
         now, ledger = self._clock.now(), self._stores.ledger
@@ -162,11 +165,14 @@ class Scheduler:
     def _owed(self, name: str, now: float) -> Owed | None:
         """Runs that seem to begin later do not count: the clock was set back since."""
         runs = self._stores.ledger.last_runs(name, 2, until=now)
-        if runs and _goes_on(*runs):
-            return Owed(runs[0].ended_at or runs[0].started_at, goes_on=True, met=None)
         since = float(self._stores.ledger.fact(OWED_SINCE) or now)
         due = self._triggers[name].after(max(since, runs[0].started_at) if runs else since)
-        return None if due is None or due > now else Owed(due, goes_on=False, met=self._met(name, due, now))
+        if due is not None and due > now:
+            due = None
+        cut = _cut_at(now, *runs) if runs else None
+        if cut is not None:
+            return Owed(due, cut, met=None)
+        return None if due is None else Owed(due, None, self._met(name, due, now))
 
     def _met(self, name: str, due: float, now: float) -> str | None:
         """Why a run is not needed, if one that ended well began less than half of the line's interval ago."""
@@ -179,22 +185,21 @@ class Scheduler:
             return "ran just before the clock was set back"
         return f"ran {passed / 3600:.1f} h ago" if passed >= 3600 else f"ran {passed / 60:.0f} min ago"
 
-    async def _run(self, name: str, owed: Owed, now: float) -> None:
-        late = now - owed.since > LATE_SECONDS
-        late_by = now - owed.since if late else None
-        trigger = "catch_up" if late or owed.goes_on else "schedule"
+    async def _begin(self, name: str, owed: Owed, now: float) -> None:
+        late_by = now - owed.since if now - owed.since > LATE_SECONDS else None
+        trigger = "schedule" if late_by is None and owed.cut is None else "catch_up"
         try:
             if owed.met is not None:
                 await self._runner.skip(name, trigger=trigger, reason=owed.met, late_by=late_by)
                 return
-            if late and not owed.goes_on:
-                log.warning("job.late", job_name=name, late_by_s=round(now - owed.since))
-                self._on_missed(name)
-            await self._runner.run(name, trigger=trigger, late_by=late_by)
+            await self._runner.run(name, trigger=trigger, late_by=late_by, wait=False)
         except DreamdError as error:
             log.warning("job.not_run", job_name=name, kind=error.kind, detail=error.detail)
-        finally:
-            self._seen_to.discard(name)
+            return
+        if owed.due is not None and now - owed.due > LATE_SECONDS and self._missed.get(name) != owed.due:
+            self._missed[name] = owed.due
+            log.warning("job.late", job_name=name, late_by_s=round(now - owed.due))
+            self._on_missed(name)
 
     async def _look(self) -> None:
         while True:
@@ -206,15 +211,20 @@ class Scheduler:
                 log.exception("scheduler.failed", kind="internal")
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _overrun(self, event: JobSubmissionEvent) -> None:
-        """Its last run has not ended yet."""
-        log.warning("job.missed", job_name=event.job_id)
-        self._on_missed(event.job_id)
+
+def _cut_at(now: float, last: Run, *before: Run) -> float | None:
+    """When the last run was cut short, if it is to go on by now.
+
+    A stop lets it go on whenever it may. A crash, or a store that was away, does so once, lest it be met at every look.
+    """
+    by_itself = last.trigger != "manual" and last.parent is None and last.undone_by is None
+    if not by_itself or (last.reason != STOPPING and any(map(_broke_off, before))):
+        return None
+    ended = last.ended_at or last.started_at
+    if last.outcome == "cancelled" and last.reason in (STOPPING, CUT_OFF):
+        return ended
+    return ended if store_was_away(last) and now - ended >= AWAY_SECONDS else None
 
 
-def _goes_on(last: Run, *before: Run) -> bool:
-    """Whether a run goes on that was cut short: by a stop, or by a crash, unless the one before crashed as well."""
-    if last.outcome != "cancelled" or last.trigger == "manual" or last.parent is not None:
-        return False
-    crashed_before = any(run.reason == CUT_OFF for run in before)
-    return last.reason == STOPPING or (last.reason == CUT_OFF and not crashed_before)
+def _broke_off(run: Run) -> bool:
+    return run.reason == CUT_OFF or store_was_away(run)

@@ -1,8 +1,8 @@
 """Carries out one recorded run of one job: a thread of its own, a deadline, its pace, and how it ended.
 
 Between batches a job asks whether to end; that is how a stop and a deadline reach it. One that does not ask, since it hangs
-in a call, is given up some time after its deadline: the run ends as cancelled, whatever it asks of the store from then on
-is refused, and the next job has its turn.
+in a call, is given up some time after its deadline: the run ends as cancelled, whatever it asks of the store or the ledger
+from then on is refused, its progress is told nobody, and the next job has its turn. The log hears when its thread ended.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -135,14 +136,10 @@ class Stepper:
             if ctx.cut_short and outcome != "failed":
                 outcome, reason = "cancelled", STOPPING if flight.stop.is_set() else DEADLINE
             if outcome != "failed":
-                level = log.info if reason is None else log.warning
+                level = log.info if reason is None or run.dry_run else log.warning
                 level("job.finished", outcome=outcome, reason=reason, **report.counts)
-            if flight.at is not None:
-                reason = "; ".join(
-                    filter(None, (f"as of {datetime.fromtimestamp(flight.at, UTC):%Y-%m-%d %H:%M} UTC", reason))
-                )
             took = self._clock.monotonic() - began
-            return await self.finish(run, took, outcome, reason, report), report.changed
+            return await self.finish(run, took, outcome, as_of(flight, reason), report), report.changed
 
     async def finish(self, run: Run, took: float, outcome: str, reason: str | None, report: Report) -> Run:
         """Record how a run ended, and count it."""
@@ -167,12 +164,14 @@ class Stepper:
 
     async def _work(self, job: Job, ctx: Context) -> tuple[Report, str, str | None]:
         """The job itself, in a thread of its own; what it raises becomes an outcome."""
-        working = asyncio.wrap_future(_in_thread(job, ctx))
+        thread = _in_thread(job, ctx)
+        working = asyncio.wrap_future(thread)
         done, _ = await asyncio.wait([working], timeout=job.deadline + self._overrun)
         if not done:
             ctx.give_up()
             working.cancel()
             log.error("job.given_up", deadline_s=job.deadline)
+            thread.add_done_callback(partial(_log_late, dict(structlog.contextvars.get_contextvars())))
             return Report({}), "cancelled", DEADLINE
         try:
             report = working.result()
@@ -180,16 +179,30 @@ class Stepper:
             return Report({}), "cancelled", STOPPING
         except DreamdError as error:
             log.warning("job.failed", kind=error.kind, detail=error.detail)
-            return Report({}), "failed", error.kind
+            return Report({}, [{"reason": error.detail}]), "failed", error.kind
         except Exception:
             log.exception("job.failed", kind="internal")
             return Report({}), "failed", "internal"
         return report, "changed" if report.changed else "unchanged", report.reason
 
 
+def as_of(flight: Flight, reason: str | None) -> str | None:
+    """The reason of a run, and the instant from which it looked where that was another than now."""
+    if flight.at is None:
+        return reason
+    looked_from = f"as of {datetime.fromtimestamp(flight.at, UTC):%Y-%m-%d %H:%M} UTC"
+    return looked_from if reason is None else f"{looked_from}; {reason}"
+
+
 def timed(run: Run, at: float) -> Run:
     """A run as it begins at this instant; its dice are seeded by the job and the instant, and the seed is recorded."""
     return run._replace(started_at=at, seed=zlib.crc32(f"{run.job} {at!r}".encode()))
+
+
+def _log_late(about: Mapping[str, Any], thread: Future[Report]) -> None:
+    """Nobody waits for this thread any more; the log is told that it ended, and of what. Called from the thread."""
+    error = thread.exception()
+    log.warning("job.ended_late", error_type=None if error is None else type(error).__name__, **about)
 
 
 def _in_thread(job: Job, ctx: Context) -> Future[Report]:

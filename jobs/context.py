@@ -2,15 +2,17 @@
 
 A job is one file: a pure `plan(...)` and a thin `run(ctx) -> Report`. `ctx.now` is one instant for the whole run; the dice
 are seeded and the seed is recorded. Store calls go through the lane behind the requests, in batches small enough that a
-request never waits long for one; between batches `ctx.must_stop()` says whether to end.
+request never waits long for one; between batches `ctx.must_stop()` says whether to end. The ledger has a lock of its own:
+what is long there and needs nothing of the store is noted straight in it. A run that was given up writes nowhere any more.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 from storage.changes import Applied, Change, Move
@@ -19,6 +21,7 @@ from storage.fading import Retention
 from storage.gate import Admitted
 from storage.lane import Lane, Stopping
 from storage.learn import Learned
+from storage.ledger import SLICE
 from storage.memories import BIN, LIVE, Vectors
 from storage.model import EVERY_SCOPE
 from storage.store import Stores
@@ -90,13 +93,47 @@ class Context:
     def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Make one call in the lane, behind the requests. Raises Stopping where the run was given up meanwhile."""
         self.pace()
-        if self.given_up:
-            raise Stopping
-        return self.lane.call(function, *arguments)
+        return self.lane.call(partial(self._unless_given_up, function), *arguments)
+
+    def read_in_turns(self, work: Generator[None, None, T]) -> T:
+        """Make a long call turn by turn, each as `read` does."""
+        return self.lane.call_in_turns(self._turns(work))
+
+    def note(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Write straight to the ledger, all or nothing, beside the lane. Raises Stopping where the run was given up meanwhile.
+
+        Whoever needs the ledger waits for it, the lane too.
+        """
+        self.pace()
+        with self.stores.ledger.transaction():
+            return self._unless_given_up(function, *arguments)
+
+    def note_in_slices(self, function: Callable[[Sequence[T]], object], rows: Sequence[T]) -> None:
+        """Write rows straight to the ledger, some hundred at a time so that nobody waits long, each slice as `note` does."""
+        for start in range(0, len(rows), SLICE):
+            self.note(function, rows[start : start + SLICE])
 
     def give_up(self) -> None:
-        """Refuse the run the store from now on: it ended without its thread, which hangs somewhere."""
+        """Refuse the run store and ledger from now on: it ended without its thread, which hangs somewhere.
+
+        That is asked in the lane, and behind the ledger's lock: nothing is written after the run's end was recorded, neither
+        what is asked for later nor what waited its turn.
+        """
         self.given_up = True
+        self.progress = _unheard
+
+    def _unless_given_up(self, function: Callable[..., T], *arguments: Any) -> T:
+        if self.given_up:
+            raise Stopping
+        return function(*arguments)
+
+    def _turns(self, work: Generator[None, None, T]) -> Generator[None, None, T]:
+        while True:
+            try:
+                self._unless_given_up(next, work)
+            except StopIteration as end:
+                return cast("T", end.value)
+            yield
 
     def apply_as_one(self, changes: Sequence[Change]) -> Applied:
         """Journal and make changes that belong together in one lane call; in a dry run what could be made counts as done."""
@@ -138,6 +175,10 @@ class Context:
             done=[change for change, left in zip(changes, stays, strict=True) if not left],
             skipped=[change for change, left in zip(changes, stays, strict=True) if left],
         )
+
+
+def _unheard(_done: int, _total: int) -> None:
+    """Nobody listens to the progress of a run that ended."""
 
 
 def check_counts(stores: Stores) -> None:

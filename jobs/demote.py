@@ -11,13 +11,14 @@ Animus' tiers, mended (newborns are not idle, hot does not last for ever).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from jobs.context import EXAMPLES, Context, Report
 from storage.changes import Patch
 from storage.fading import Awake, Retention
 from storage.model import DAY, HEATS, Memory
+from storage.synapses import Synapses
 
 HOT_IDLE: Final = 7 * DAY
 WARM_IDLE: Final = 30 * DAY
@@ -27,6 +28,7 @@ TO_LONG: Final = (3, 2)  # accesses, distinct days
 FELT: Final = 0.7
 LONG_IDLE: Final = 180 * DAY
 LONG_FLOOR: Final = 0.05
+BATCH: Final = 1_000  # memories whose edges are looked at in one lane call: 3 ms of six each
 
 
 class Plan(NamedTuple):
@@ -118,14 +120,15 @@ def _promoted(row: Memory, idle: float) -> tuple[str, str]:
 
 def run(ctx: Context) -> Report:
     """Move heat and tier where use says so."""
-    rows, manual = ctx.read(_rows, ctx), ctx.read(_connected, ctx)
+    rows = ctx.read(_rows, ctx)
+    manual = connected(ctx, [row.id for row in rows if row.tier == "long"])
     planned = plan(rows, manual, ctx.now, ctx.stores.awake, ctx.settings.retention)
     applied = ctx.apply([patch for patch, _ in planned.moves])
     done = [change for change in applied.done if isinstance(change, Patch)]
     counts = Counter(f"to_{patch.fields[name]}" for patch in done for name in ("heat", "tier") if name in patch.fields)
     reasons = {patch.memory: reason for patch, reason in planned.moves}
     examples = [
-        {"id": patch.memory, "to": dict(patch.fields), "reason": reasons[patch.memory]} for patch in done[:EXAMPLES]
+        {"id": patch.memory, "to": _shown(patch.fields), "reason": reasons[patch.memory]} for patch in done[:EXAMPLES]
     ]
     counted = {"examined": planned.examined, **counts, "skipped": len(applied.skipped)}
     return Report(counted, examples, changed=len(done))
@@ -135,5 +138,23 @@ def _rows(ctx: Context) -> list[Memory]:
     return list(ctx.stores.catalogue.rows())
 
 
-def _connected(ctx: Context) -> set[str]:
-    return {end for _, edge in ctx.stores.synapses.every() if edge.kind == "manual" for end in edge[:2]}
+def connected(ctx: Context, ids: Sequence[str]) -> set[str]:
+    """Those of the memories that a person connected, looked up slice by slice.
+
+    An edge that comes or goes between two slices counts or does not, as if it were made right before the run or right after
+    it. All that it decides is whether a memory unused for half a year is `long`, which its next use sets right.
+    """
+    found: set[str] = set()
+    for start in range(0, len(ids), BATCH):
+        found |= ctx.read(_manual, ctx.stores.synapses, ids[start : start + BATCH])
+    return found
+
+
+def _manual(synapses: Synapses, ids: Sequence[str]) -> set[str]:
+    """Which of some memories have an edge that was made by hand. Called in the lane."""
+    return {memory for memory in ids if any(edge.kind == "manual" for edge in synapses.of(memory))}
+
+
+def _shown(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a move a person wants to know."""
+    return {name: fields[name] for name in ("heat", "tier") if name in fields}

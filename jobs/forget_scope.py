@@ -73,7 +73,8 @@ def run(ctx: Context, rule: Rule, outcome: Outcome) -> Report:
     if rule.hard:
         _blank(ctx, rule, found)  # a merge by hand may have journalled some of it meanwhile
     ctx.read(check_counts, ctx.stores)
-    examples = [{"id": memory, "reason": REASON} for memory in outcome.forgotten[:EXAMPLES]]
+    named = [] if rule.hard else outcome.forgotten[:EXAMPLES]  # the ledger keeps no name of what was erased
+    examples = [{"id": memory, "reason": REASON} for memory in named]
     counts = {"forgotten": len(outcome.forgotten), "records": outcome.records}
     return Report(counts, examples, changed=sum(counts.values()))
 
@@ -104,13 +105,14 @@ def _blank(ctx: Context, rule: Rule, found: Found) -> None:
     """Leave no image behind, and say that a scrub is due.
 
     Before anything goes, so that a crash leaves memories that cannot be taken back rather than text of what is gone.
-    Straight in the ledger, which has a lock of its own.
     """
     ledger = ctx.stores.ledger
-    ledger.erase_images(found.memories)
-    ledger.erase_images_within(rule.scope, found.hidden)
-    ledger.canaries.forget_within(rule.scope)
-    ledger.set_fact(SCRUB_DUE, ctx.now)
+    ctx.note(ledger.set_fact, SCRUB_DUE, ctx.now)
+    ctx.note(ledger.erase_images, found.memories)
+    ctx.note(ledger.erase_names, found.memories)
+    ctx.note(ledger.erase_images_within, rule.scope, found.hidden)
+    ctx.note(ledger.canaries.forget_within, rule.scope)
+    ledger.empty_log()
 
 
 class _Part(NamedTuple):

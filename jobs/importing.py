@@ -99,7 +99,7 @@ def run(ctx: Context, wanted: Wanted, outcome: Outcome) -> Report:
     through = False
     try:
         if not ctx.dry_run:
-            ctx.lane.call_in_turns(unfinished.taking_back(ctx.stores, ctx.now))  # what one before could not take back
+            ctx.read_in_turns(unfinished.taking_back(ctx.stores, ctx.now))  # what one before could not take back
             ctx.texts.vectors([PROBE])  # an embedder that is away is told of now, not when all is read
         with Spool(ctx.stores.folder) as spool:
             _take_in(ctx, wanted, census, spool, outcome)
@@ -313,7 +313,7 @@ def _shown(ctx: Context, census: Census, kept: Sequence[Change]) -> int:
 def _take_back(ctx: Context) -> bool:
     """Take back what this run wrote; false where that fails, and is left to the next start."""
     try:
-        ctx.lane.call_in_turns(unfinished.taking_back(ctx.stores, ctx.now))
+        ctx.read_in_turns(unfinished.taking_back(ctx.stores, ctx.now))
     except DreamdError:
         return False
     return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,17 +21,16 @@ from storage.engine import Vector
 from storage.examined import mark
 from storage.memories import LIVE
 from storage.model import Memory
-from storage.nearness import Found, Indexes, Marks, Nearest, Pairs, among, near, pair_marks, products, standing
+from storage.nearness import Flags, Found, Indexes, Marks, Nearest, Pairs, among, near, pair_marks, products, standing
 from storage.proposals import Proposal
 from storage.store import Stores
-from storage.twins import event_day, is_kept
+from storage.twins import event_time, is_kept
 
 NAME: Final = "dedup"
 PROPOSED: Final = "dedup:proposed"  # the name under which the marks of pairs are kept
 A_RUN: Final = 200  # pairs proposed
 IN_ALL: Final = 2_000  # pairs that wait
 BATCH: Final = 128  # vectors read in one lane call: 6 ms
-NOTED: Final = 2_000  # marks written in one transaction
 WINDOW: Final = 16_384  # rows of vectors in RAM at once, twice: 64 MiB of 512 numbers, whatever a scope holds
 
 
@@ -70,23 +70,32 @@ class Proposing:
         """Whether a memory is new or changed since the last run looked at it."""
         return self._mark(row) not in self._known
 
+    def has_new(self, rows: Sequence[Memory]) -> bool:
+        """Whether there is anything to compare among the rows of a scope, and room for what is found."""
+        return self.has_room and self._dimension > 0 and any(map(self.is_new, rows))
+
     def compare(self, scope: str, rows: Sequence[Memory]) -> None:
         """Compare what is new among the rows of a scope with all of them; ends between two blocks when told to."""
+        if not self.has_new(rows):
+            return
         rows = sorted(rows, key=lambda row: row.id)
         new = [n for n, row in enumerate(rows) if self.is_new(row)]
-        if not (new and self.has_room and self._dimension):
-            return
         fresh = frozenset(new)
         order = np.array([*new, *(n for n in range(len(rows)) if n not in fresh)])
         self._texts |= {row.id: _text_mark(row) for row in rows}
         for start in range(0, len(new), self._window):
-            window = order[start : min(start + self._window, len(new))]
+            end = min(start + self._window, len(new))
+            window = order[start:end]
             vectors = self._vectors(rows, window)
-            if vectors is None or not self._compare(scope, rows, window, vectors, order[start + len(window) :]):
+            if vectors is None:
                 return
-            has_vector = vectors.any(axis=1)
+            has_vector: Flags = np.any(vectors, axis=1)  # for the sake of one without nothing is read
+            window, vectors = window[has_vector], vectors[has_vector]
+            if len(window) and not self._compare(scope, rows, window, vectors, order[end:]):
+                return
+            self.examined += len(has_vector)
             self.without_vector += int(np.count_nonzero(~has_vector))
-            self._note(rows[n] for n in window[has_vector])
+            self._note(rows[n] for n in window)
 
     def finish(self) -> list[Found]:
         """Propose the nearest, which then wait; what was compared for the sake of others is to be looked at again."""
@@ -95,10 +104,15 @@ class Proposing:
             waiting = [
                 Proposal(one.a, one.b, one.scope, one.cosine, self._ctx.now, self._ctx.run_id) for one in nearest.found
             ]
-            with ledger.transaction():
+            pairs = self._pair_marks([(one.a, one.b) for one in nearest.found]).tolist()
+            through = [m for one, m in self._compared.items() if one not in nearest.missing]
+
+            def propose() -> None:
                 ledger.proposals.add(waiting)
-                ledger.examined.add(PROPOSED, self._pair_marks([(one.a, one.b) for one in nearest.found]).tolist())
-                ledger.examined.add(NAME, [m for one, m in self._compared.items() if one not in nearest.missing])
+                ledger.examined.add(PROPOSED, pairs)
+                ledger.examined.add(NAME, through)
+
+            self._ctx.note(propose)
         return nearest.found
 
     # -- comparing
@@ -122,7 +136,6 @@ class Proposing:
                     marks = pair_marks(texts, placed.one, placed.other)
                     self._nearest.offer(scope, ids, placed.where(~among(marks, self._proposed)))
             self._ctx.progress(self.examined + len(window) * (number + 1) // len(sides), self._total)
-        self.examined += len(window)
         return True
 
     def _vectors(self, rows: Sequence[Memory], side: Indexes) -> Rows | None:
@@ -144,7 +157,7 @@ class Proposing:
         seq, known = self._marks.get(row.id, (0, 0))
         if seq != row.seq:
             united = json.dumps([row.entities, row.metadata], sort_keys=True)
-            rest = (row.session, row.source, row.sensitivity, event_day(row), row.expires_at, is_kept(row))
+            rest = (row.session, row.source, row.sensitivity, event_time(row), row.expires_at, is_kept(row))
             known = mark(
                 row.id, row.content_hash, row.author, row.type, row.subtype, united, repr(rest), self._standard
             )
@@ -156,8 +169,8 @@ class Proposing:
         examined = self._ctx.stores.ledger.examined
         known = examined.of(NAME)
         stale = known.difference(map(self._mark, rows))
-        if stale and not self._ctx.dry_run:
-            examined.drop(NAME, stale)
+        if not self._ctx.dry_run:
+            self._ctx.note_in_slices(partial(examined.drop, NAME), [*stale])
         return known - stale
 
     def _pairs_known(self, alive: frozenset[str]) -> tuple[Marks, int]:
@@ -171,8 +184,8 @@ class Proposing:
         proposed = np.array([*ledger.examined.of(PROPOSED)], np.int64)
         stand = standing(proposed, np.array([*self._texts.values()], np.int64))
         if not self._ctx.dry_run:
-            ledger.proposals.settle(gone)
-            ledger.examined.drop(PROPOSED, proposed[~stand].tolist())
+            self._ctx.note_in_slices(ledger.proposals.settle, gone)
+            self._ctx.note_in_slices(partial(ledger.examined.drop, PROPOSED), proposed[~stand].tolist())
         still = self._pair_marks([pair for pair in waiting if alive.issuperset(pair)])
         return np.sort(np.concatenate([proposed[stand], still])), len(waiting) - len(gone)
 
@@ -187,8 +200,7 @@ class Proposing:
         held = self._nearest.missing.union(one.looked_at for one in self._nearest.found)
         through = [self._compared.pop(memory) for memory in [*self._compared] if memory not in held]
         if not self._ctx.dry_run:
-            for start in range(0, len(through), NOTED):
-                self._ctx.stores.ledger.examined.add(NAME, through[start : start + NOTED])
+            self._ctx.note_in_slices(partial(self._ctx.stores.ledger.examined.add, NAME), through)
 
 
 def _text_mark(row: Memory) -> int:

@@ -9,6 +9,7 @@ off nor a clock that jumps ahead erases what could still come back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from jobs.context import BATCH, EXAMPLES, Context, Report, check_counts
@@ -79,11 +80,13 @@ def _drop(ctx: Context, turns: Sequence[Turn]) -> int:
 
 
 def _trim(ctx: Context) -> None:
-    """Straight in the ledger, which has a lock of its own: deleting a month of journal is nothing to hold the lane for."""
+    """Let the ledger go of what is past its time, a slice at a time; what a stop leaves, the next run finds."""
     images, runs, requests = (
         ctx.stores.awake.before(ctx.now, days * DAY) for days in (ctx.settings.undo_days, RUNS_DAYS, ANSWER_DAYS)
     )
-    ctx.stores.ledger.trim(images_before=images, runs_before=runs, requests_before=requests)
+    trim = partial(ctx.stores.ledger.trim, images_before=images, runs_before=runs, requests_before=requests)
+    while ctx.note(trim) and not ctx.must_stop():
+        pass
 
 
 def _waiting(stores: Stores) -> int:

@@ -39,6 +39,7 @@ def run(ctx: Context) -> Report:
 
 
 def _settle(stores: Stores, due: float) -> None:
-    """Nothing is due any more, unless something was erased while this ran."""
+    """Nothing is due any more, unless something was erased while this ran; a `forget` that a kill cut short left a log."""
+    stores.ledger.empty_log()
     if stores.ledger.fact(SCRUB_DUE) == due:
         stores.ledger.set_fact(SCRUB_DUE, None)

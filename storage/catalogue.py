@@ -70,6 +70,15 @@ class Catalogue:
         """The row of a memory in any state."""
         return self._rows.get(memory)
 
+    def heir(self, row: Memory) -> Memory | None:
+        """The live memory that a row stands for now: itself, or what took its place over however many; None where none did."""
+        passed: set[str] = set()
+        one: Memory | None = row
+        while one is not None and one.state == "superseded" and one.id not in passed:
+            passed.add(one.id)
+            one = self._rows.get(one.superseded_by or "")
+        return one if one is not None and one.state == "live" else None
+
     def point(self, memory: str) -> str:
         """The engine's point id of a memory that is here."""
         return self._points[memory]

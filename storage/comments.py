@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from storage.catalogue import Catalogue
 from storage.engine import Payload
 from storage.errors import NotFound, Refused, command
-from storage.memories import missing
+from storage.memories import binned, missing
 from storage.model import EVERY_SCOPE, SENSITIVITIES, Memory, cleared, covers
 from storage.records import Records, owner_of, record_key
 from storage.where import visible
@@ -111,9 +111,12 @@ class Comments:
     ) -> Comment:  # fmt: skip
         """Comment on a memory; texts are as they left the gate, `floor` is what it raised them to.
 
-        Raises NotFound where memory or `reply_to` cannot be seen, Refused where they lie in different scopes.
+        Raises NotFound where memory or `reply_to` cannot be seen, Refused where they lie in different scopes, Conflict where
+        another memory took the place of this one.
         """
         about = self._about(memory, clearance, now)
+        if about.state == "superseded":  # there it would wait for nobody, beside those that a merge took along
+            raise binned(self._catalogue, about, clearance, now)
         if reply_to is not None:
             answered = self._visible(reply_to, clearance, now)
             if answered is None:

@@ -53,10 +53,10 @@ class Database:
                 self._db.rollback()  # no fault where the failure has rolled it back already
                 raise
 
-    def execute(self, sql: str, *values: Any) -> None:
-        """Carry out one statement."""
+    def execute(self, sql: str, *values: Any) -> int:
+        """Carry out one statement; how many rows it changed."""
         with self._lock, self._guard():
-            self._db.execute(sql, values)
+            return self._db.execute(sql, values).rowcount
 
     def many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Carry out one statement for each row of values."""

@@ -6,6 +6,7 @@ append-only id tracker files, `temp_segments/` for rewriting, `wal/`. An empty s
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zlib
@@ -95,12 +96,27 @@ def clear_scratch(shard: Path) -> None:
 
 
 def empty(scratch: Path) -> None:
-    """Delete all that a folder of copies holds, if it is there."""
+    """Delete all that a folder of copies holds, if it is there: of a link in it the link, never what it leads to.
+
+    Raises NotADirectoryError where the folder itself is a link.
+    """
+    if scratch.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "It is a link to another place", str(scratch))
     for parent, folders, files in os.walk(scratch, topdown=False):
-        for name in files:
-            Path(parent, name).unlink()
-        for name in folders:
-            Path(parent, name).rmdir()
+        for path in (Path(parent, name) for name in (*files, *folders)):
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
+                path.unlink()
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder of copies and all that it holds, if it is there; in the place of one a link goes by itself."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        empty(folder)
+        folder.rmdir()
 
 
 def copy_sparse(source: Path, target: Path) -> None:

@@ -32,7 +32,7 @@ def visible(stores: Stores, memory: str, clearance: str) -> Memory:
 
 def connect(stores: Stores, a: str, b: str, weight: float, label: str, now: float, clearance: str) -> Synapse:
     """Join two memories by hand: min(faded old weight + weight, 10); a former label stays unless a new one is given."""
-    one, other = stores.memories.live(a, clearance), stores.memories.live(b, clearance)
+    one, other = (stores.memories.live(end, clearance, now) for end in (a, b))
     if a == b:
         raise Refused("A memory cannot be connected to itself.", hint=command("neighbors", a))
     if one.scope != other.scope:

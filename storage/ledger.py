@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from storage.canaries import Canaries
 from storage.database import Database
 from storage.examined import Examined
+from storage.model import point_id
 from storage.proposals import Proposals
 
 
@@ -64,9 +65,15 @@ class Answer(NamedTuple):
     answer: dict[str, Any]
 
 
+SUCCESSES: Final = ("changed", "unchanged")  # how a run ends that came through
+CUT_SHORT: Final = ("cancelled", "failed")  # how one ends that need not have made all that it journalled
 CUT_OFF: Final = "cut_off"  # why a run ended that a crash ended
+SLICE: Final = 500  # rows deleted in one transaction, for which whoever else needs the ledger waits
 
 _RUN_COLUMNS: Final = ", ".join(Run._fields)
+#: Runs are told in the order in which they were recorded: a clock that was ahead dates the former ones later.
+_NEXT_NUMBER: Final = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs"
+_WITH_EXAMPLES: Final = "SELECT id, examples FROM runs WHERE examples != '[]'"
 _ENTRY_COLUMNS: Final = "number, run, at, op, key, scope, undone, image"
 
 
@@ -96,6 +103,10 @@ class Ledger:
         """All of it or nothing; nested use joins the outer transaction."""
         return self._db.transaction()
 
+    def empty_log(self) -> None:
+        """Let the log keep no byte of what was erased: the last step of a hard `forget`, and outside of any transaction."""
+        self._db.empty_log()
+
     # -- small facts
 
     def fact(self, key: str) -> Any:
@@ -116,7 +127,8 @@ class Ledger:
         """Record that a run began."""
         canary = None if run.canary is None else json.dumps(run.canary)
         values = run._replace(counts=json.dumps(run.counts), examples=json.dumps(run.examples), canary=canary)  # type: ignore[arg-type]
-        self._db.execute(f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ({', '.join('?' * len(Run._fields))})", *values)
+        marks = ", ".join("?" * len(Run._fields))
+        self._db.execute(f"INSERT INTO runs ({_RUN_COLUMNS}, number) VALUES ({marks}, ({_NEXT_NUMBER}))", *values)
 
     def end_run(
         self,
@@ -152,14 +164,12 @@ class Ledger:
     def runs(self, *, job: str | None = None, limit: int = 20) -> list[Run]:
         """The latest runs, newest first."""
         where, values = ("WHERE job = ?", (job,)) if job else ("", ())
-        rows = self._db.all(
-            f"SELECT {_RUN_COLUMNS} FROM runs {where} ORDER BY started_at DESC, id DESC LIMIT ?", *values, limit
-        )
+        rows = self._db.all(f"SELECT {_RUN_COLUMNS} FROM runs {where} ORDER BY number DESC LIMIT ?", *values, limit)
         return [_as_run(row) for row in rows]
 
     def steps_of(self, night: str) -> list[Run]:
         """The runs that a night was made of, in order."""
-        rows = self._db.all(f"SELECT {_RUN_COLUMNS} FROM runs WHERE parent = ? ORDER BY started_at, id", night)
+        rows = self._db.all(f"SELECT {_RUN_COLUMNS} FROM runs WHERE parent = ? ORDER BY number", night)
         return [_as_run(row) for row in rows]
 
     def last_run(self, job: str, *, outcomes: Sequence[str] = (), until: float = math.inf) -> Run | None:
@@ -173,7 +183,7 @@ class Ledger:
         marks = f"AND outcome IN ({', '.join('?' * len(outcomes))})" if outcomes else ""
         rows = self._db.all(
             f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = ? AND dry_run = 0 AND started_at <= ? {marks} "
-            "ORDER BY started_at DESC, id DESC LIMIT ?",
+            "ORDER BY number DESC LIMIT ?",
             job, until, *outcomes, limit,
         )  # fmt: skip
         return [_as_run(row) for row in rows]
@@ -181,12 +191,17 @@ class Ledger:
     def last_measured(self) -> Run | None:
         """The latest night that was measured by canaries."""
         row = self._db.one(
-            f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = 'night' AND canary IS NOT NULL ORDER BY started_at DESC LIMIT 1"
+            f"SELECT {_RUN_COLUMNS} FROM runs WHERE job = 'night' AND canary IS NOT NULL ORDER BY number DESC LIMIT 1"
         )
         return None if row is None else _as_run(row)
 
-    def mark_undone(self, run: str, by: str | None) -> None:
-        """Note which run took this one back; None when that was itself undone."""
+    def undos_of(self, run: str) -> list[Run]:
+        """The undos of a run, in order, those that were cut short too."""
+        rows = self._db.all(f"SELECT {_RUN_COLUMNS} FROM runs WHERE undo_of = ? ORDER BY started_at, id", run)
+        return [_as_run(row) for row in rows]
+
+    def mark_undone(self, run: str, by: str) -> None:
+        """Note which run took this one back."""
         self._db.execute("UPDATE runs SET undone_by = ? WHERE id = ?", by, run)
 
     def forget_undos(self, since: float) -> None:
@@ -256,7 +271,7 @@ class Ledger:
     def erase_images(self, memories: Collection[str]) -> None:
         """Blank every image of these memories, of edges at them and of what is or was theirs: a hard `forget` leaves no copy.
 
-        The entries stay, so that an undo of their run lists them as left. Neither file nor log keeps the bytes.
+        The entries stay, so that an undo of their run lists them as left. The bytes are on no disk once the log is emptied.
         """
         blank = _pack(None, None)
         with self.transaction():
@@ -264,7 +279,19 @@ class Ledger:
             at_them = [(blank, number) for number, op, image in beside if _is_of(op, image, memories)]
             self._db.many("UPDATE journal SET image = ? WHERE number = ?", at_them)
             self._db.many("UPDATE journal SET image = ? WHERE key = ?", [(blank, memory) for memory in memories])
-        self._db.empty_log()
+
+    def erase_names(self, memories: Collection[str]) -> None:
+        """Name these memories no more, whose own ids may tell something: a hard `forget` leaves no name either.
+
+        Examples of runs that name one go, and the counts stay; entries of the journal name the engine's id instead.
+        """
+        names = frozenset(memories)
+        with self.transaction():
+            told = [(run, json.loads(examples)) for run, examples in self._db.all(_WITH_EXAMPLES)]
+            kept = [(run, examples, [one for one in examples if not _names(one, names)]) for run, examples in told]
+            fewer = [(json.dumps(left), run) for run, examples, left in kept if len(left) < len(examples)]
+            self._db.many("UPDATE runs SET examples = ? WHERE id = ?", fewer)
+            self._db.many("UPDATE journal SET key = ? WHERE key = ?", [(point_id(memory), memory) for memory in names])
 
     def erase_images_within(self, scope: str, spared: Collection[str] = ()) -> None:
         """Blank every image of what lies, or ever lay, in a scope or below it.
@@ -284,14 +311,18 @@ class Ledger:
                 if key not in spared and not (op in ("edge", "record") and _is_of(op, image, spared))
             ]
             self._db.many("UPDATE journal SET image = ? WHERE number = ?", going)
-        self._db.empty_log()
 
-    def trim(self, *, images_before: float, runs_before: float, requests_before: float) -> None:
-        """Let go of what is past its time."""
-        with self.transaction():
-            self._db.execute("DELETE FROM journal WHERE at < ?", images_before)
-            self._db.execute("DELETE FROM runs WHERE started_at < ?", runs_before)
-            self._db.execute("DELETE FROM requests WHERE at < ?", requests_before)
+    def trim(self, *, images_before: float, runs_before: float, requests_before: float) -> bool:
+        """Let go of one slice of what is past its time; whether there may be more."""
+        for table, key, time, before in (
+            ("journal", "number", "at", images_before),
+            ("runs", "id", "started_at", runs_before),
+            ("requests", "id", "at", requests_before),
+        ):
+            past = f"SELECT {key} FROM {table} WHERE {time} < ? LIMIT ?"
+            if self._db.execute(f"DELETE FROM {table} WHERE {key} IN ({past})", before, SLICE) == SLICE:
+                return True
+        return False
 
     # -- absences
 
@@ -381,6 +412,12 @@ def _is_of(op: str, image: bytes, memories: Collection[str]) -> bool:
     if op == "edge":
         return any(end in memories for edge in images for end in edge[:2])
     return any(one in memories for record in images for one in (record["owner"], *record.get("origins", ())))
+
+
+def _names(example: Mapping[str, Any], memories: Collection[str]) -> bool:
+    """Whether an example of a run is about one of these memories, alone or beside others."""
+    told = (one for value in example.values() for one in (value if isinstance(value, list) else (value,)))
+    return any(isinstance(one, str) and one in memories for one in told)
 
 
 def _pack(before: Any, after: Any) -> bytes:

@@ -15,6 +15,7 @@ from storage.embed import Fingerprint
 from storage.engine import Engine, Payload, Point, Record, Sparse, Vector
 from storage.errors import Conflict, NotFound, command
 from storage.model import FIELDS, TUPLES, Memory, cleared, point_id, prefixes
+from storage.where import visible
 
 LIVE: Final = "memories"
 BIN: Final = "bin"
@@ -107,11 +108,11 @@ class Memories:
             raise missing(memory, row, clearance)
         return row
 
-    def live(self, memory: str, clearance: str) -> Memory:
-        """The row of a live memory. Raises NotFound as `visible` does, Conflict where it lies in the bin."""
+    def live(self, memory: str, clearance: str, now: float) -> Memory:
+        """The row of a live memory. Raises NotFound as `visible` does, Conflict where it lies in the bin (`binned`)."""
         row = self.visible(memory, clearance)
         if row.state != "live":
-            raise Conflict(f"Memory {memory!r} is {row.state}.", hint=command("restore", memory), state=row.state)
+            raise binned(self._catalogue, row, clearance, now)
         return row
 
     def read(self, ids: Iterable[str]) -> dict[str, Memory]:
@@ -205,6 +206,20 @@ def missing(memory: str, row: Memory | None = None, clearance: str = "secret") -
     """The one answer for a memory that does not exist or lies above the caller's clearance, as `row` does where given."""
     withheld = None if row is None or cleared(row.sensitivity, clearance) else row.sensitivity
     return NotFound(f"There is no memory {memory!r}.", hint="dreamctl list", withheld=withheld)
+
+
+def binned(catalogue: Catalogue, row: Memory, clearance: str, now: float) -> Conflict:
+    """The answer for a memory in the bin where a live one is wanted: the live one that took its place, if that may be known.
+
+    To restore a superseded one would make two of what is one by now.
+    """
+    heir = catalogue.heir(row)
+    if heir is None or not visible(heir, clearance, now):
+        return Conflict(f"Memory {row.id!r} is {row.state}.", hint=command("restore", row.id), state=row.state)
+    return Conflict(
+        f"Memory {row.id!r} is {row.state} by {heir.id!r}.",
+        hint=command("get", heir.id), state=row.state, superseded_by=heir.id,
+    )  # fmt: skip
 
 
 def _payload(memory: Memory, stored: Payload) -> Payload:

@@ -18,6 +18,7 @@ from storage.changes import Change, Edge, Move, Patch, RecordChange
 from storage.engine import Payload
 from storage.errors import Conflict, Refused, command
 from storage.fading import Awake, add
+from storage.forget import MERGED
 from storage.memories import missing
 from storage.model import HEATS, SENSITIVITIES, TIERS, Memory, Synapse
 from storage.records import version_key, version_payload
@@ -78,7 +79,7 @@ def plan(
         fields["version"] = number
         fields.setdefault("sensitivity", survivor.sensitivity)  # an undo is to know how guarded it was
     fields["change_summary"] = f"merged with {duplicate.id}"
-    gone = {"invalid_at": now, "superseded_by": survivor.id}
+    gone = {"invalid_at": now, "superseded_by": survivor.id, "forgotten_reason": MERGED}
     return [
         *kept,
         Patch(survivor.id, survivor.seq, fields),
@@ -89,7 +90,7 @@ def plan(
 
 
 def _there(stores: Stores, memory: str, clearance: str, now: float) -> Memory:
-    row = stores.memories.live(memory, clearance)
+    row = stores.memories.live(memory, clearance, now)
     if not Where(now=now, clearance=clearance).admits(row):  # past its end
         raise missing(memory)
     return row

@@ -5,6 +5,7 @@ A proposal is two ids and a cosine, never a text. Who takes one up looks whether
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -33,9 +34,9 @@ class Proposals:
         with self._db.transaction():
             self._db.many("INSERT OR REPLACE INTO proposals VALUES (?, ?, ?, ?, ?, ?)", proposals)
 
-    def waiting(self, limit: int = 10_000) -> list[Proposal]:
+    def waiting(self) -> list[Proposal]:
         """Those that wait, nearest first."""
-        rows = self._db.all("SELECT * FROM proposals ORDER BY cosine DESC, a, b LIMIT ?", limit)
+        rows = self._db.all("SELECT * FROM proposals ORDER BY cosine DESC, a, b")
         return [Proposal(*row) for row in rows]
 
     def count(self) -> int:
@@ -49,5 +50,7 @@ class Proposals:
 
     def forget(self, memories: Collection[str]) -> None:
         """Let go of every pair that names one of these memories."""
-        with self._db.transaction():
-            self._db.many("DELETE FROM proposals WHERE a = ? OR b = ?", [(one, one) for one in memories])
+        self._db.execute(
+            "DELETE FROM proposals WHERE a IN (SELECT value FROM json_each(?1)) OR b IN (SELECT value FROM json_each(?1))",
+            json.dumps([*memories]),
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -33,13 +34,13 @@ Sample = Mapping[str, Mapping[str, Record]]  # by collection and point id
 
 def sampled(stores: Stores, dice: random.Random) -> Sample:
     """Some points of each collection, drawn by lot. Called in the lane, where the copy is made."""
-    catalogue = stores.catalogue
+    catalogue, first = stores.catalogue, next(stores.engine.scroll(RECORDS, fields=[]), [])
     keys: dict[str, Iterable[str]] = {
-        LIVE: (catalogue.point(row.id) for row in _some(dice, catalogue.rows())),
-        BIN: (catalogue.point(row.id) for row in _some(dice, catalogue.gone())),
-        SYNAPSES: (key for key, _ in _some(dice, stores.synapses.every())),
+        LIVE: (catalogue.point(row.id) for row in _some(dice, catalogue.rows(), len(catalogue))),
+        BIN: (catalogue.point(row.id) for row in _some(dice, catalogue.gone(), catalogue.gone_count)),
+        SYNAPSES: (key for key, _ in _some(dice, stores.synapses.every(), len(stores.synapses))),
         # No list of all keys lies in RAM: these are drawn from the first.
-        RECORDS: (record.id for record in _some(dice, next(stores.engine.scroll(RECORDS, fields=[]), []))),
+        RECORDS: (record.id for record in _some(dice, first, len(first))),
     }
     return {name: stores.engine.retrieve(name, list(points), vectors=True) for name, points in keys.items()}
 
@@ -95,9 +96,12 @@ def dimension_of(store: Path) -> int:
     return dimension
 
 
-def _some(dice: random.Random, population: Iterable[T]) -> list[T]:
-    every = list(population)
-    return dice.sample(every, min(len(every), SAMPLED))
+def _some(dice: random.Random, population: Iterable[T], size: int) -> Iterator[T]:
+    """Some of so many, drawn by their places; the others are passed over."""
+    rest, here = iter(population), 0
+    for place in sorted(dice.sample(range(size), min(size, SAMPLED))):
+        yield next(islice(rest, place - here, None))
+        here = place + 1
 
 
 def _same(one: Record, other: Record) -> bool:

@@ -120,7 +120,7 @@ class Writer:
     def remember(self, write: Write, vectors: Vectors | None, now: float, new_id: str) -> Written:
         """Create a memory, or do what its id or its content says of one that exists."""
         fields = write.fields
-        ends = self._ends(write)
+        ends = self._ends(write, now)
         if "id" in fields and (row := self._catalogue.get(fields["id"])) is not None:
             self._check_reusable(row, write)
             written = self.update(row.id, write, vectors, now)
@@ -138,7 +138,7 @@ class Writer:
         self, memory: str, write: Write, vectors: Vectors | None, now: float, *, if_version: int | None = None
     ) -> Written:
         """Edit the fields given; an edit of content, type, tags, metadata or sensitivity makes a new version."""
-        row = self._memories.live(memory, write.clearance)
+        row = self._memories.live(memory, write.clearance, now)
         if if_version is not None and if_version != row.version:
             raise Conflict(
                 f"Memory {memory!r} is at version {row.version}, not {if_version}.",
@@ -271,11 +271,11 @@ class Writer:
             joined += [(a, memory.id) for a in earlier] + [(memory.id, b) for b in later]
         self._synapses.put([_next(a, b, now) for a, b in joined])
 
-    def _ends(self, write: Write) -> list[str]:
+    def _ends(self, write: Write, now: float) -> list[str]:
         """The memories to connect to, if all are live and of the scope that is written; else nothing is stored."""
         ends = list(dict.fromkeys(write.fields.get("connect_to", ())))
         for end in ends:
-            row = self._memories.live(end, write.clearance)
+            row = self._memories.live(end, write.clearance, now)
             if row.scope != write.fields.get("scope", DEFAULT_SCOPE):
                 raise Refused(
                     f"Memory {end!r} lies in another scope; no edge crosses scopes.", hint=command("get", end)

@@ -37,6 +37,12 @@ CREATE TABLE erased (number INTEGER PRIMARY KEY AUTOINCREMENT, point TEXT NOT NU
 
 _NIGHTS: Final = """
 ALTER TABLE runs ADD COLUMN canary TEXT;
+ALTER TABLE runs ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET number = began.number
+    FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY started_at, id) AS number FROM runs) AS began WHERE began.id = runs.id;
+CREATE UNIQUE INDEX runs_by_number ON runs (number);
+DROP INDEX runs_by_job;
+CREATE INDEX runs_by_job ON runs (job, number);
 CREATE TABLE examined (job TEXT NOT NULL, mark INTEGER NOT NULL, PRIMARY KEY (job, mark)) WITHOUT ROWID;
 CREATE TABLE proposals (
     a TEXT NOT NULL, b TEXT NOT NULL, scope TEXT NOT NULL, cosine REAL NOT NULL, at REAL NOT NULL, run TEXT NOT NULL,
@@ -45,7 +51,10 @@ CREATE TABLE proposals (
 CREATE TABLE canaries (
     question BLOB PRIMARY KEY, at REAL NOT NULL, scope TEXT NOT NULL, clearance TEXT NOT NULL, dense BLOB NOT NULL,
     terms BLOB NOT NULL, ids TEXT NOT NULL
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE INDEX proposals_by_b ON proposals (b);
+CREATE INDEX journal_by_time ON journal (at);
+UPDATE meta SET key = 'owed_since' WHERE key = 'born_at'
 """
 
 #: Each takes the schema from one version to the next; the tables of version n are what the first n make.

@@ -11,6 +11,7 @@ Those of the nights are labelled `nightly`, have what they hold alike once, and 
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +38,7 @@ CORRUPT: Final = f"{STORE}.corrupt-"
 _PARTIAL: Final = ".partial-"
 _LEAVING: Final = ".leaving-"
 _LABEL_CHARS: Final = 40
+_LATER: Final = 60.0  # seconds at most by which a name tells a later time than the manifest: the former ones were taken
 _MIB: Final = 1 << 20
 
 
@@ -51,12 +53,18 @@ class Snapshot(NamedTuple):
     bytes: int
     fault: str = ""
     damaged: bool = False
+    linked: bool = False  # it lies elsewhere, and a link leads there
 
     @property
     def rotates(self) -> bool:
-        """Whether a night may let it go: a night took it, and it still has the name it got then, and all its files."""
-        label = "" if self.manifest is None else self.manifest.label
-        return label == NIGHTLY and self.name.endswith(f"-{NIGHTLY}") and not self.fault
+        """Whether a night may let it go: a night took it, and it lies there as it did then, by the name that it got.
+
+        A copy tells the same time and has another name; nor does one rotate that a person moved and linked to.
+        """
+        if self.manifest is None or self.manifest.label != NIGHTLY or self.fault or self.linked:
+            return False
+        named = _named(self.name)
+        return named is not None and 0.0 <= named - math.floor(self.manifest.taken_at) <= _LATER
 
 
 class Draft(NamedTuple):
@@ -157,8 +165,7 @@ def finished(draft: Draft, former: Snapshot | None = None, check: Check | None =
 def dropped(folder: Path) -> None:
     """Let go of a copy that nobody will use."""
     with suppress(OSError):
-        files.empty(folder)
-        folder.rmdir()
+        files.remove(folder)
 
 
 def clear_scrap(state: Path) -> None:
@@ -179,13 +186,15 @@ def leaving(state: Path) -> list[str]:
 
 
 def let_go(state: Path, name: str) -> None:
-    """Delete a snapshot, or what is left of it. It loses its name first: nobody sees half of it. Raises Unavailable."""
+    """Delete a snapshot, or what is left of it. It loses its name first: nobody sees half of it. Raises Unavailable.
+
+    What a link leads to lies where a person put it, and stays.
+    """
     folder, going = state / SNAPSHOTS / name, state / SNAPSHOTS / f"{_LEAVING}{name}"
     with as_unavailable(going):
         if folder.is_dir():
             durable.rename(folder, going)
-        files.empty(going)
-        going.rmdir()
+        files.remove(going)
 
 
 # -- finding one
@@ -214,11 +223,21 @@ def holding(state: Path, since: float) -> int:
     return sum(one.manifest is None or one.manifest.taken_at >= since for one in every(state))
 
 
-def fresh(state: Path, now: float) -> str | None:
-    """The newest snapshot of the last 24 hours that can be restored, as far as its manifest and lengths tell, or None."""
-    taken = {one.name: one.manifest.taken_at for one in every(state) if one.manifest is not None and not one.fault}
-    recent = [(at, name) for name, at in taken.items() if 0.0 <= now - at <= DAY]
-    return max(recent)[1] if recent else None
+def fresh(state: Path, now: float, since: float | None = None) -> str | None:
+    """The newest snapshot of the last 24 hours that can be restored, as far as its manifest and lengths tell, or None.
+
+    `since` is when the present store took the place of another: what was taken by then is a copy of that one.
+    """
+    for name in _names(state):
+        folder = state / SNAPSHOTS / name
+        try:
+            manifest = read(folder / MANIFEST, name)
+        except DreamdError:
+            continue  # `snapshots` tells what is wrong with it
+        recent = 0.0 <= now - manifest.taken_at <= DAY and (since is None or manifest.taken_at > since)
+        if recent and not manifest.fault(folder / STORE):
+            return name
+    return None
 
 
 # -- restoring one
@@ -312,21 +331,34 @@ def _free_name(state: Path, label: str, now: float) -> str:
 
 def _free_stamp(now: float, taken: Callable[[str], bool]) -> str:
     """The time in UTC to the second, or the first second after it that is not taken."""
-    while taken(stamp := f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}"):
+    while taken(stamp := _stamp(now)):
         now += 1.0
     return stamp
 
 
+def _stamp(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%SZ}"
+
+
+def _named(name: str) -> float | None:
+    """The time that stands in the name of a night's snapshot, or None where it is no such name."""
+    try:
+        at = datetime.strptime(name, f"%Y%m%dT%H%M%SZ-{NIGHTLY}").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+    return at if name == f"{_stamp(at)}-{NIGHTLY}" else None
+
+
 def _look(folder: Path) -> Snapshot:
-    size = sharing.share_of_disk(folder)
+    found = Snapshot(folder.name, None, sharing.share_of_disk(folder), linked=folder.is_symlink())
     try:
         manifest = read(folder / MANIFEST, folder.name)
     except Refused as error:
-        return Snapshot(folder.name, None, size, error.detail)
+        return found._replace(fault=error.detail)
     except Corrupt as error:
-        return Snapshot(folder.name, None, size, error.detail, damaged=True)
+        return found._replace(fault=error.detail, damaged=True)
     fault = manifest.fault(folder / STORE)
-    return Snapshot(folder.name, manifest, size, fault, damaged=bool(fault))
+    return found._replace(manifest=manifest, fault=fault, damaged=bool(fault))
 
 
 @contextmanager

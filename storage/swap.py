@@ -111,6 +111,7 @@ def erase_again(stores: Stores) -> None:
         stores.changer.erase_taken(ids)
         stores.changer.erase(ids)
         stores.records.drop(records)
+        stores.ledger.empty_log()
     stores.ledger.set_fact(ERASE_AGAIN, None)
 
 

@@ -23,6 +23,9 @@ from typing import Any, Final, NamedTuple
 from storage.examined import mark
 from storage.model import DAY, TIERS, Memory
 
+#: Raised with any change of what counts as the same, so that all is looked at again.
+FORM: Final = f"2, Unicode {unicodedata.unidata_version}"
+
 #: Forms that differ from the plain one in how they look alone.
 _FORMS: Final = frozenset({
     "<wide", "<narrow", "<small", "<vertical", "<noBreak", "<initial", "<medial", "<final", "<isolated",
@@ -48,11 +51,12 @@ _SHOUTED: Final = 3  # words in capitals from which on it is the whole text that
 def twins(a: Memory, b: Memory) -> bool:
     """Whether two whole memories say the same, so that they may be merged without anybody's judgement.
 
-    The same in both: scope, text (in plain form), context, author (whatever its case; nobody is another than somebody), type,
-    subtype, source, sensitivity, end (`expires_at`), for episodes the session, and the UTC day of the event; of an episode
-    without one, the day of its creation. An `active` memory has no twin. Two that both name entities name the same, and
-    no key of the metadata has two values. What a merge unites or takes the higher of does not decide: tags, source turns,
-    tier, heat, pin, emotion, importance, confidence, uses, times, provenance. Which is the longer never matters.
+    The same in both: scope, text (in plain form), context, author (whatever its case; nobody is another than somebody),
+    type, subtype, source, sensitivity, end (`expires_at`), for episodes the session, and the time of the event to the
+    minute; of an episode without one, the UTC day of its creation. An `active` memory has no twin. Two that both name
+    entities name the same, and no key of the metadata has two values. What a merge unites or takes the higher of does
+    not decide: tags, source turns, tier, heat, pin, emotion, importance, confidence, uses, times, provenance. Which is
+    the longer never matters.
     """
     one, other = _said(a), _said(b)
     if a.id == b.id or "active" in (a.type, b.type) or one.common != other.common:
@@ -110,10 +114,11 @@ def is_kept(row: Memory) -> bool:
     return row.pinned or row.tier == "core"
 
 
-def event_day(row: Memory) -> int | None:
-    """The UTC day of what a memory tells of; an episode always has one."""
-    at = row.happened_at if row.type == "episodic" else row.event_at
-    return None if at is None else int(at // DAY)
+def event_time(row: Memory) -> str:
+    """When what a memory tells of took place: to the minute where it says so, of another episode the UTC day it was told."""
+    if row.event_at is not None:
+        return f"minute {round(row.event_at / 60.0)}"
+    return f"day {row.created_at // DAY:.0f}" if row.type == "episodic" else ""
 
 
 # -- what is said
@@ -128,7 +133,7 @@ def _said(memory: Memory) -> _Said:
     folded, case = _folded(memory.content)
     session = memory.session if memory.type == "episodic" else ""
     fixed = (memory.scope, memory.type, memory.subtype, memory.source, memory.sensitivity, session)
-    times = (repr(event_day(memory)), repr(memory.expires_at))
+    times = (repr(event_time(memory)), repr(memory.expires_at))
     return _Said((folded, memory.context.strip(), memory.author.strip().casefold(), *fixed, *times), case)
 
 

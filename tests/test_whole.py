@@ -8,10 +8,12 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,8 @@ from typing import Any, Self
 import pytest
 
 from daemon.client import CallError, Client, NotRunning
+from jobs.table import NIGHT
+from storage.instants import parse_instant
 from tests.bench.process import Process
 from tests.daemon.serving import Wire, until
 from tests.harness import Daemon
@@ -171,6 +175,31 @@ def test_sigterm_under_load_ends_with_0_and_loses_nothing(process: Process) -> N
     assert "Traceback" not in process.log.read_text()
     process.start()
     load.check()
+
+
+def test_e7_sigterm_ends_a_night_that_a_client_waits_for_within_a_batch(process: Process) -> None:
+    process.start()
+    with process.client() as client:
+        client.call("remember_many", items=[{"content": f"note {n}"} for n in range(200)])
+        night = client.stream("run_job", name="night")
+        first = next(night)["progress"]
+        assert process.process is not None
+        process.process.send_signal(signal.SIGTERM)
+        signalled = time.time()
+        answer = list(night)[-1]
+
+    assert process.process.wait(30) == 0
+    assert first["job"] == "snapshot"
+    assert (answer["outcome"], answer["reason"]) == ("cancelled", "stopping")
+    assert "Traceback" not in process.log.read_text()
+    process.start()
+    with process.client() as client:
+        steps = [
+            run for run in client.call("runs", limit=20)["runs"] if run["trigger"] == "manual" and run["job"] != "night"
+        ]
+    assert steps[-1]["run_id"] == first["run_id"]
+    assert [step["job"] for step in steps if parse_instant(step["started_at"]) > signalled + 0.1] == []
+    assert len(steps) < len(NIGHT) - 1
 
 
 def test_case46_many_clients_write_and_read_at_once_and_everything_is_there(process: Process) -> None:

@@ -17,14 +17,13 @@ from jobs import forget_scope as scopes
 from jobs import forget_where as rules
 from jobs.table import Job
 from storage.errors import Invalid, NotFound, Refused, Unavailable, command
-from storage.ledger import Run
+from storage.ledger import SUCCESSES, Run
 from storage.model import cleared
 from storage.snapshots import holding
 from storage.text import clean_scope
 
 #: The param that a strategy reads; without its own it is not told what to do, with another's it does not do what was meant.
 OWN: Final = {"importance": "threshold", "age": "max_age_days", "capacity": "keep"}
-SUCCESSES: Final = ("changed", "unchanged")
 
 
 class ForgetWhereParams(Writing):

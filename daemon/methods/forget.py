@@ -32,10 +32,16 @@ class ForgetParams(Writing):
 
 
 class Forgotten(TypedDict):
-    """The ids that were forgotten, and those that do not exist; of what was erased, how many snapshots may still hold it."""
+    """The ids that were forgotten, and those that do not exist; of what was erased, how many snapshots may still hold it.
+
+    What merges had made part of an erased memory is forgotten with it. What it took the place of otherwise stays
+    (`superseded`, where there is any), and so does the memory that it had itself become part of (`merged_into`).
+    """
 
     forgotten: list[str]
     missing: list[str]
+    superseded: NotRequired[list[str]]
+    merged_into: NotRequired[list[str]]
     snapshots: NotRequired[int]
 
 
@@ -48,6 +54,10 @@ async def forget(parts: Parts, params: ForgetParams) -> Forgotten:
     reason = "hard" if params.hard else "superseded" if params.superseded_by else "request"
     parts.meter.count_forgotten(reason, left)
     result: Forgotten = {"forgotten": done.forgotten, "missing": done.missing}
+    if done.superseded:
+        result["superseded"] = [*done.superseded]
+    if done.merged_into:
+        result["merged_into"] = [*done.merged_into]
     if params.hard:
         result["snapshots"] = await asyncio.to_thread(holding, parts.config.state_dir, since)
     return result
@@ -56,15 +66,15 @@ async def forget(parts: Parts, params: ForgetParams) -> Forgotten:
 def _forget(parts: Parts, params: ForgetParams, ids: list[str]) -> tuple[forgetting.Forgotten, int, float]:
     """What was forgotten, how many live memories that took away, and when the oldest of it was made. Called in the lane."""
     catalogue, now = parts.stores.catalogue, parts.clock.now()
-    live, rows = len(catalogue), [row for row in map(catalogue.get, ids) if row is not None]
+    live = len(catalogue)
     done = forgetting.forget(
         parts.stores, ids, now, params.clearance, hard=params.hard, superseded_by=params.superseded_by
     )
-    announce.taken(parts.events, catalogue, rows)
-    for row in rows:
-        if row.id in done.missing:  # it is there, and above the caller's clearance
+    announce.taken(parts.events, catalogue, done.rows)
+    for row in map(catalogue.get, done.missing):
+        if row is not None:  # it is there, and above the caller's clearance
             parts.meter.count_egress_refused(row.sensitivity)
-    since = min((row.created_at for row in rows if row.id in done.forgotten), default=now)
+    since = min((row.created_at for row in done.rows), default=now)
     return done, live - len(catalogue), since
 
 

@@ -40,7 +40,7 @@ async def _move(parts: Parts, params: IdParams, step: int) -> Warmed:
 def _moved(parts: Parts, params: IdParams, step: int) -> tuple[Memory, bool]:
     """The memory, and whether there was a step to make, which is told. Called in the lane."""
     memories = parts.stores.memories
-    row = memories.live(params.id, params.clearance)
+    row = memories.live(params.id, params.clearance, parts.clock.now())
     place = HEATS.index(row.heat) + step
     changed = 0 <= place < len(HEATS)
     if changed:

@@ -145,7 +145,7 @@ async def revert(parts: Parts, params: RevertParams) -> MemoryShape:
 
 def _former(parts: Parts, params: RevertParams) -> Version:
     """The version that is meant. Called in the lane."""
-    row = parts.stores.memories.live(params.id, params.clearance)
+    row = parts.stores.memories.live(params.id, params.clearance, parts.clock.now())
     withheld = None
     for version in parts.stores.records.versions(row.id):
         if version.number == params.version:

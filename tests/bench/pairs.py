@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from daemon.embedders import PROPOSE
 from storage.embed import Rows, load_embedder
 from storage.entities import entities_in
 from storage.gate import Gate
@@ -35,7 +36,6 @@ from storage.twins import twins
 
 SUITE = Path(__file__).with_name("pairs.jsonl")
 THRESHOLDS = tuple(round(0.5 + step / 100, 2) for step in range(50))
-PROPOSE = {"use": 0.75, "wordllama": 0.75}  # from which cosine on a pair is worth a language model's look
 
 Flags = NDArray[np.bool_]
 

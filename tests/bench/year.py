@@ -2,9 +2,9 @@
 
     python tests/bench/year.py [--days 365] [--seeds 3] [--workloads steady,drifting,fading] [--json FILE]
 
-The real daemon, with a clock that can be set and an embedder that sums words, lives through the days; the real night ends
-each. Five things a day are told, and twenty times a day somebody needs one of those told so far and asks for it. Where it
-is not live at that moment, that is a *regret*, and it is told again. The same needs in the same order are put to
+The real daemon, with a clock that can be set and an embedder that sums words, lives through the days; the real jobs of a
+night end each. Five things a day are told, and twenty times a day somebody needs one of those told so far and asks for it.
+Where it is not live at that moment, that is a *regret*, and it is told again. The same needs in the same order are put to
 
     LRU          keeps after each night as many as dreamd has then: those told, or needed, last
     TTL 14       forgets what was told, or told again, 14 days ago, however often it was needed: anchor-memory's rule
@@ -103,7 +103,7 @@ class Compared(NamedTuple):
     tuned: Lived
     tuned_days: float
     protected: list[dict[str, Any]]  # the core and the pinned memories at the end
-    outcomes: set[str]  # of the nights
+    outcomes: set[str]  # of the jobs
     found: float  # share of the needs that were live which recall gave
     seconds: float
 
@@ -257,7 +257,8 @@ class Dreamd:
 
     def need(self, thing: int, at: float) -> bool:
         self._wait(at)
-        there = self._daemon.call("get", id=self._ids[thing])["state"] == "live" if self._known(thing) else False
+        row = self._daemon.in_lane(self._daemon.stores.catalogue.get, self._ids[thing])
+        there = row is not None and row.state == "live"
         hits = self._daemon.call("recall", query=" ".join(self._texts[thing][:4]))["hits"]
         self.live += there
         self.found += there and self._ids[thing] in {hit["id"] for hit in hits}
@@ -266,15 +267,11 @@ class Dreamd:
     def sleep(self, at: float, size: int) -> int:
         del size
         self._wait(at)
-        self.outcomes.add(self._daemon.call("run_job", name="night")["outcome"])
+        self.outcomes |= set(self._daemon.dream().values())
         return int(self._daemon.call("stats")["total"]) - len(self._protected)
 
     def protected(self) -> list[dict[str, Any]]:
         return [self._daemon.call("get", id=one) for one in self._protected]
-
-    def _known(self, thing: int) -> bool:
-        """Whether it was not purged yet."""
-        return bool(self._daemon.in_lane(self._daemon.stores.catalogue.get, self._ids[thing]))
 
     def _wait(self, at: float) -> None:
         """Let the time pass, awake: a heartbeat an hour."""

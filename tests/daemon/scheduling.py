@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 from daemon.clock import SteadyClock
 from daemon.options import Schedule
 from daemon.presence import OWED_SINCE
+from daemon.runner import Runner
 from daemon.scheduler import Scheduler
+from storage.errors import DreamdError
 from storage.lane import Lane
 from storage.ledger import Ledger, Run
 from tests.fakes import SettableClock
@@ -23,6 +25,12 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 def at(text: str, zone: str = "UTC") -> float:
     """The instant of a local time."""
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+async def runs_ended(runner: Runner) -> None:
+    """Wait until no run is under way or waits its turn."""
+    while runner._tasks:
+        await asyncio.wait(runner._tasks)
 
 
 class Shelf:
@@ -41,13 +49,20 @@ class Diary:
         self._clock = clock
         self.paused = False
         self.active: set[str] = set()
+        self.refusal: DreamdError | None = None
+        self.loses = False  # what it takes never begins
         self.runs: list[tuple[str, float, str, float | None]] = []
         self.skipped: list[tuple[str, str, str, float | None]] = []
 
     def is_active(self, name: str) -> bool:
         return name in self.active
 
-    async def run(self, name: str, *, trigger: str, late_by: float | None) -> None:
+    async def run(self, name: str, *, trigger: str, late_by: float | None, wait: bool) -> None:
+        assert not wait  # a look that waited for a night would keep every other job from its time
+        if self.refusal is not None:
+            raise self.refusal
+        if self.loses:
+            return
         self.note(name, outcome="changed", trigger=trigger)
         self.runs.append((name, self._clock.now(), trigger, late_by))
 

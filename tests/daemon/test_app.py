@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,14 @@ def reasons(daemon: Daemon) -> dict[str, tuple[str, str]]:
     return {one["name"]: (one["detail"], one["hint"]) for one in daemon.call("health")["reasons"]}
 
 
-def hold(folder: Path) -> Client:
+def connected(folder: Path) -> Client:
     return Client(folder / "s", 20)
 
 
 def test_it_answers_on_its_socket_when_build_returns(daemon: Daemon) -> None:
     memory = daemon.remember("Ada likes tea")
 
-    with hold(daemon.folder) as client:
+    with connected(daemon.folder) as client:
         assert client.call("recall", query="tea")["hits"][0]["id"] == memory
         assert b"dreamd_store_up 1.0" in client.get("/metrics")
         assert client.get("/readyz") == b'{"status":"ready"}'
@@ -95,7 +96,7 @@ def test_who_connects_while_the_store_opens_waits_for_the_answer(daemons: Make, 
     start.start()
     loading.wait(20)
     answers: list[dict[str, Any]] = []
-    with hold(folder) as client:
+    with connected(folder) as client:
         ask = threading.Thread(target=lambda: answers.append(client.call("version")))
         ask.start()
         assert answers == []
@@ -199,7 +200,7 @@ def test_a_taken_port_degrades_and_metrics_stay_on_the_socket(daemons: Make) -> 
     detail, hint = reasons(daemon)["metrics"]
     assert f"127.0.0.1:{port}" in detail
     assert "[metrics] listen" in hint
-    with hold(daemon.folder) as client:
+    with connected(daemon.folder) as client:
         assert b"dreamd_store_up 1.0" in client.get("/metrics")
 
 
@@ -384,3 +385,58 @@ def test_stopping_during_a_job_ends_it_at_a_checkpoint_and_the_next_run_goes_on(
     assert run["counts"]["expired"] == moved
     assert 0 < moved < 400
     assert moved + rest == 400
+
+
+def test_a_stop_reaches_the_night_that_a_client_waits_for_before_it_waits_for_the_client(daemon: Daemon) -> None:
+    """The lane is held while a step is under way; once the daemon was told to stop it goes on."""
+    held, go_on = threading.Event(), threading.Event()
+    before: list[str] = []
+    ledger, runner = daemon.stores.ledger, daemon.parts.runner
+
+    def hold() -> None:
+        before.extend(run.id for run in ledger.runs())
+        held.set()
+        go_on.wait(20)
+
+    with connected(daemon.folder) as client, ThreadPoolExecutor(2) as pool:
+        lines = client.stream("run_job", name="night")
+        first = next(lines)
+        holding = daemon.parts.lane.submit(hold)
+        assert held.wait(20)
+        stopping = pool.submit(daemon.run, daemon.app.stop())
+        answer = pool.submit(lambda: list(lines)[-1])
+        assert until(lambda: not daemon.app.service.open)
+        with pytest.raises(Unavailable, match="stopping"):
+            daemon.run(runner.run("decay", trigger="schedule"))
+        go_on.set()
+        holding.result(20)
+        told = answer.result(20)
+        stopping.result(20)
+
+    assert first["progress"]["job"] == "snapshot"
+    assert (told["outcome"], told["reason"]) == ("cancelled", "stopping")
+    after = Ledger(daemon.folder / "state" / "state.db")
+    assert {run.id for run in after.runs()} == set(before)
+    assert [step.job for step in after.steps_of(told["run_id"])] == ["snapshot"]
+    after.close()
+
+
+def test_a_request_in_flight_that_waits_for_no_job_is_answered_as_ever_while_the_daemon_stops(daemon: Daemon) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        go_on.wait(20)
+
+    with connected(daemon.folder) as client, ThreadPoolExecutor(2) as pool:
+        client.call("version")
+        daemon.parts.lane.submit(hold)
+        assert held.wait(20)
+        answer = pool.submit(client.call, "remember", content="Ada likes tea")
+        assert until(lambda: daemon.parts.lane.waiting > 0)
+        stopping = pool.submit(daemon.run, daemon.app.stop())
+        assert until(lambda: not daemon.app.service.open)
+        go_on.set()
+
+        assert answer.result(20)["created"]
+        stopping.result(20)

@@ -11,6 +11,7 @@ import pytest
 from daemon.night import NO_SNAPSHOT, steps_done
 from jobs.table import JOBS, NIGHT
 from storage.errors import Unavailable
+from storage.instants import format_instant
 from storage.ledger import CUT_OFF, Run
 from storage.snapshots import SNAPSHOTS
 from tests.fakes import MortalEngine
@@ -189,6 +190,26 @@ def test_what_was_undone_since_is_done_again(shared: Daemon) -> None:
 
     shared.in_lane(ledger.mark_undone, cut.id, "by hand")
     assert shared.in_lane(steps_done, ledger, now) == set()
+
+
+def test_a7_nights_of_a_future_that_did_not_come_hide_neither_the_last_one_nor_what_it_had_done(
+    daemons: Callable[..., Daemon],
+) -> None:
+    """Two nights while the clock was ten days ahead, and one after it was right again, cut short by a stop."""
+    daemon = daemons(options=BY_HAND).start()
+    daemon.clock.advance(10 * 86_400)
+    ahead = [recorded(daemon, "changed", None, {"dream": "changed"}) for _ in range(2)]
+    daemon.clock.advance(-10 * 86_400)
+    last = recorded(daemon, "cancelled", "stopping", {"hebbian": "changed", "dream": "cancelled"})
+    now = daemon.parts.runner._stepper.record("night", "catch_up", daemon.clock.now())
+
+    told = [run["run_id"] for run in daemon.call("runs", job="night")["runs"]]
+    (listed,) = (job for job in daemon.call("jobs")["jobs"] if job["name"] == "night")
+    assert told == [last.id, ahead[1].id, ahead[0].id]
+    assert daemon.call("runs", limit=1)["runs"][0]["job"] == "dream"
+    assert listed["last_run"] == daemon.call("health")["last_night"] == format_instant(last.started_at)
+    assert daemon.call("health")["last_night_outcome"] == "cancelled"
+    assert daemon.in_lane(steps_done, daemon.stores.ledger, now) == {"hebbian"}
 
 
 def test_what_a_dry_or_a_skipped_night_says_does_not_count(shared: Daemon) -> None:

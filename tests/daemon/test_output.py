@@ -133,6 +133,10 @@ def test_what_was_erased_is_not_called_forgotten() -> None:
         "Erased: a", "Snapshots that may still hold it: 2. See: dreamctl snapshots"
     ]  # fmt: skip
     assert shown("forget", {"forgotten": ["a"], "missing": [], "snapshots": 0}) == ["Erased: a"]
+    beside = {"superseded": ["b"], "merged_into": ["c"], "snapshots": 0}
+    assert shown("forget", {"forgotten": ["a"], "missing": [], **beside}) == [
+        "Erased: a", "Still in the bin, with an older text: b", "Still said by: c",
+    ]  # fmt: skip
 
 
 def test_a_run_tells_what_it_did_why_and_how_to_take_it_back() -> None:

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.clock import EARLIEST
-from daemon.presence import ABSENT_SECONDS, HEARTBEAT, OWED_SINCE, note_heartbeat
+from daemon.presence import ABSENT_SECONDS, HEARTBEAT, OWED_SINCE, Presence, note_heartbeat
+from storage.errors import Unavailable
 from storage.fading import Awake
 from storage.model import DAY
+from tests.daemon.scheduling import runs_ended
 from tests.fakes import SettableClock
 from tests.harness import BY_HAND, Daemon, started
 
@@ -101,9 +103,66 @@ def test_a_ledger_that_cannot_be_written_lets_calls_go_on_and_is_tried_again(dae
     daemon.clock.advance(9 * DAY)
     assert daemon.call("get", id=memory)["content"] == "the fox waits"
     ledger._db.execute("PRAGMA query_only = OFF")
+    daemon.clock.advance(60)
     daemon.call("get", id=memory)
 
-    assert absences(daemon)[-1] == (since, since + 9 * DAY)
+    assert absences(daemon)[-1] == (since, since + 9 * DAY + 60)
+
+
+class Locked:
+    """Stores whose ledger cannot be used now, as long as somebody holds it; it notes how often it was tried."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._ledger = daemon.stores.ledger
+        self.held = True
+        self.tries = 0
+
+    @property
+    def ledger(self) -> Any:
+        self.tries += 1
+        if self.held:
+            raise Unavailable("The ledger cannot be used now: database is locked.", hint="dreamctl health")
+        return self._ledger
+
+    def reload_absences(self) -> None:
+        pass
+
+
+def test_a_ledger_that_is_locked_holds_up_one_call_a_minute_and_no_more(daemon: Daemon) -> None:
+    stores: Any = Locked(daemon)
+    clock = SettableClock(daemon.clock.now())
+    presence = Presence(stores, clock)
+    clock.advance(9 * DAY)
+    tries = []
+    for _ in range(3):
+        before = stores.tries
+        for _ in range(20):
+            presence.look()
+            clock.advance(2.95)
+        tries.append(stores.tries - before)
+        clock.advance(1.0)
+
+    assert tries == [1, 1, 1]
+
+
+@pytest.mark.parametrize("jump", [9 * DAY, -9 * DAY, -3_601.0])
+def test_a_beat_that_came_through_after_a_look_failed_is_not_told_twice(daemon: Daemon, jump) -> None:
+    beat(daemon)
+    stores: Any = Locked(daemon)
+    clock = SettableClock(daemon.clock.now())
+    daemon.in_lane(note_heartbeat, daemon.stores, clock.now())
+    presence = Presence(stores, clock)
+    clock.set(clock.now() + jump)
+    daemon.in_lane(presence.look)
+    clock.advance(30)
+    daemon.in_lane(note_heartbeat, daemon.stores, clock.now())
+    told = absences(daemon), fact(daemon, OWED_SINCE), fact(daemon, HEARTBEAT)
+    stores.held = False
+    clock.advance(40)
+    daemon.in_lane(presence.look)
+
+    assert (absences(daemon), fact(daemon, OWED_SINCE), fact(daemon, HEARTBEAT)) == told
+    daemon.in_lane(note_heartbeat, daemon.stores, daemon.clock.now())
 
 
 # Steps back.
@@ -211,6 +270,7 @@ def test_a_clock_before_this_program_is_told_once_and_jobs_wait_for_a_right_one(
     assert daemon.call("health")["status"] == "ok"
     assert absences(daemon) == [*before, (last + 180.0, last + 3 * DAY)]
     daemon.run(daemon.app.scheduler.run_owed())
+    daemon.run(runs_ended(daemon.parts.runner))
     assert [run["trigger"] for run in daemon.call("runs", job="night")["runs"]] == ["catch_up"]
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from daemon.presence import OWED_SINCE
 from daemon.scheduler import WallClock
+from storage.errors import Unavailable
 from storage.model import DAY
 from tests.daemon.scheduling import NEW_YEAR, ZONES, World, at
 
@@ -279,6 +280,87 @@ def test_what_goes_on_after_hours_says_so_and_was_not_missed(world) -> None:
     assert here.missed == []
 
 
+def test_what_goes_on_after_days_was_not_missed_but_what_was_due_since_was(world) -> None:
+    here = world()
+    here.clock.set(at("2026-01-01T03:30"))
+    here.runner.note("night", outcome="cancelled", reason="stopping")
+
+    assert [run[2:] for run in here.look("2026-01-04T12:00")] == [("catch_up", 3 * DAY + 8.5 * 3600)]
+    assert here.missed == ["night"]
+    assert here.look("2026-01-04T12:01") == []
+
+
+def test_what_was_undone_since_does_not_go_on(world) -> None:
+    here = world()
+    here.clock.set(at("2026-01-01T03:30"))
+    here.runner.note("night", outcome="cancelled", reason="stopping", undone_by="an undo")
+
+    assert here.look("2026-01-01T04:00") == []
+    assert [run[2] for run in here.look("2026-01-02T03:30")] == ["schedule"]
+
+
+@pytest.mark.parametrize("reason", ["decay: unavailable", "dedup: corrupt", "unavailable"])
+def test_what_ended_since_the_store_was_away_goes_on_once_an_hour_later(world, reason) -> None:
+    here = world()
+    here.clock.set(at("2026-01-01T03:30"))
+    here.runner.note("night", outcome="failed", reason=reason)
+    assert here.look("2026-01-01T03:31") == []
+    assert here.look("2026-01-01T04:29") == []
+
+    assert [run[2] for run in here.look("2026-01-01T04:30")] == ["catch_up"]
+    assert here.look("2026-01-01T04:31") == []
+    assert here.missed == []
+
+
+@pytest.mark.parametrize("first", [("failed", "decay: unavailable"), ("cancelled", "cut_off")])
+def test_a_store_that_stays_away_makes_no_night_an_hour(world, first) -> None:
+    here = world()
+    for time, (outcome, reason) in (("03:30", first), ("04:30", ("failed", "hebbian: unavailable"))):
+        here.clock.set(at(f"2026-01-01T{time}"))
+        here.runner.note("night", outcome=outcome, reason=reason)
+    looks = [here.look(f"2026-01-01T{hour:02d}:{minute}") for hour in range(5, 24) for minute in (10, 31)]
+
+    assert looks == [[]] * len(looks)
+    assert len(here.look("2026-01-02T03:30")) == 1
+
+
+def test_a_run_that_was_refused_counts_as_missed_once_it_is_taken(world) -> None:
+    here = world()
+    here.runner.refusal = Unavailable("16 runs wait already.", hint="dreamctl jobs")
+    for minute in range(5):
+        assert here.look(f"2026-01-01T03:4{minute}") == []
+    assert here.missed == []
+    here.runner.refusal = None
+
+    assert len(here.look("2026-01-01T03:45")) == 1
+    assert here.missed == ["night"]
+
+
+def test_a_time_is_missed_once_however_often_its_run_is_begun_in_vain(world) -> None:
+    here = world()
+    here.runner.loses = True
+    for day in ("01", "01", "02"):
+        here.look(f"2026-01-{day}T08:00")
+
+    assert here.missed == ["night"]
+    here.runner.loses = False
+    assert len(here.look("2026-01-02T09:00")) == 1
+    here.look("2026-01-04T12:00")
+    assert here.missed == ["night", "night"]
+
+
+def test_a_line_that_overruns_is_missed_once_when_its_next_run_begins_late(world) -> None:
+    here = world(night="off", dream="0 * * * *")
+    assert len(here.look("2026-01-01T01:00")) == 1
+    here.runner.active.add("dream")
+    assert [here.look(f"2026-01-01T{time}") for time in ("02:00", "02:01", "03:00")] == [[]] * 3
+    assert here.missed == []
+    here.runner.active.clear()
+
+    assert [run[2:] for run in here.look("2026-01-01T03:10")] == [("catch_up", 70 * 60.0)]
+    assert here.missed == ["dream"]
+
+
 def test_a_pause_holds_back_what_goes_on_too(world) -> None:
     here = world()
     here.clock.set(at("2026-01-01T03:30"))
@@ -346,3 +428,13 @@ def test_runs_of_a_future_that_did_not_come_keep_no_night_from_being_caught_up(w
 
     assert nights == [0, 1, 0] * 4
     assert late_by == 2 * DAY + 8.5 * 3600
+
+
+def test_a7_a_run_of_a_future_that_did_not_come_takes_the_place_of_none_when_its_date_does(world) -> None:
+    """The clock was eight days ahead, a night ran, and it was set back; every night until then and after takes place."""
+    here = world()
+    assert len(here.look("2026-01-10T03:30")) == 1
+    here.ledger.set_fact(OWED_SINCE, at("2026-01-02T12:00"))  # as the heartbeat notes it
+    nights = [len(here.look(f"2026-01-{day:02d}T03:{minute}")) for day in range(3, 13) for minute in (29, 30, 50)]
+
+    assert nights == [0, 1, 0] * 10

@@ -10,14 +10,14 @@ import pytest
 from apscheduler.events import EVENT_JOB_EXECUTED
 
 from storage.model import DAY
+from tests.daemon.scheduling import runs_ended
 from tests.harness import Daemon
 
 
 async def caught_up(daemon: Daemon) -> None:
     """Until what was owed at the start has ended."""
     await daemon.app.scheduler.run_owed()
-    while daemon.parts.runner._tasks:
-        await asyncio.wait(daemon.parts.runner._tasks)
+    await runs_ended(daemon.parts.runner)
 
 
 def test_case4_sixty_days_asleep_forget_nothing(daemons: Callable[..., Daemon]) -> None:
@@ -59,6 +59,55 @@ def test_e7_a_night_that_a_stop_or_a_crash_cut_short_goes_on_at_the_next_start(
 
     nights = daemon.call("runs", job="night")["runs"]
     assert [(one["trigger"], one["outcome"]) for one in nights] == [("catch_up", "changed"), ("schedule", "cancelled")]
+
+
+def test_a_night_that_ended_since_the_store_was_away_goes_on_an_hour_later_where_it_ended(
+    daemons: Callable[..., Daemon],
+) -> None:
+    daemon = daemons().start()
+    daemon.beat(0.3)
+    record, now = daemon.parts.runner._stepper.record, daemon.clock.now()
+    night = record("night", "schedule", now)._replace(ended_at=now, outcome="failed", reason="decay: unavailable")
+    steps = (("hebbian", "unchanged", None), ("decay", "failed", "unavailable"))
+    for run in (
+        night,
+        *(
+            record(job, "schedule", now)._replace(ended_at=now, outcome=outcome, reason=reason, parent=night.id)
+            for job, outcome, reason in steps
+        ),
+    ):
+        daemon.in_lane(daemon.stores.ledger.start_run, run)
+    daemon.run(caught_up(daemon))
+    assert len(daemon.call("runs", job="night")["runs"]) == 1
+    daemon.clock.advance(3_600)
+    for _ in range(2):
+        daemon.run(caught_up(daemon))
+
+    again, _ = daemon.call("runs", job="night")["runs"]
+    ran = {one["job"] for one in again["examples"]}
+    assert (again["trigger"], again["outcome"]) == ("catch_up", "changed")
+    assert "decay" in ran
+    assert "hebbian" not in ran
+
+
+def test_a_job_with_a_line_of_its_own_is_begun_in_time_while_a_night_is_under_way(
+    daemons: Callable[..., Daemon],
+) -> None:
+    daemon = daemons(options={"DREAMD_SCHEDULE__PRUNE": "0 4 * * *"}).start()
+    daemon.beat(7 / 48)
+    runner, looks = daemon.parts.runner, daemon.app.scheduler.run_owed
+
+    async def begun() -> list[bool]:
+        async with runner.undisturbed():  # the night has to wait, as for a job that takes long
+            await asyncio.wait_for(looks("night"), 20)
+            daemon.clock.advance(1_800)
+            await asyncio.wait_for(looks(), 20)
+            return [runner.is_active(name) for name in ("night", "prune")]
+
+    assert daemon.run(begun()) == [True, True]
+    daemon.run(runs_ended(runner))
+    told = {run["job"]: run["trigger"] for run in daemon.call("runs")["runs"] if run["parent"] is None}
+    assert told == {"night": "schedule", "prune": "schedule"}
 
 
 def test_e7_case23_what_was_missed_while_it_was_down_is_caught_up_once(daemons: Callable[..., Daemon]) -> None:
@@ -162,4 +211,5 @@ def test_when_the_alarm_goes_off_what_is_owed_runs(daemons: Callable[..., Daemon
     assert daemon.call("runs", job="night")["runs"] == []
     daemon.beat(1)
     daemon.run(ring())
+    daemon.run(runs_ended(daemon.parts.runner))
     assert [run["trigger"] for run in daemon.call("runs", job="night")["runs"]] == ["catch_up"]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jobs import dedup, unfinished
 from jobs.context import Context, Settings
 from jobs.decay import LEAST, room
+from jobs.matching import LOOKED_AT
 from jobs.proposing import NAME, PROPOSED
 from storage import merge
 from storage.changes import same
@@ -172,7 +173,7 @@ def daemon(daemon: Daemon) -> Daemon:
         ledger = daemon.stores.ledger
         ledger.trim(images_before=float("inf"), runs_before=0.0, requests_before=0.0)
         ledger.proposals.settle([(one.a, one.b) for one in ledger.proposals.waiting()])
-        for name in (NAME, PROPOSED):
+        for name in (NAME, PROPOSED, LOOKED_AT):
             ledger.examined.drop(name, ledger.examined.of(name))
 
     daemon.in_lane(empty)
@@ -206,7 +207,7 @@ def test_case3_a10_one_survivor_has_all_that_both_had(daemon: Daemon) -> None:
     made = daemon.call("get", id="old")["created_at"]
     done = run(daemon)
 
-    assert done["counts"] == {"examined": 3, "merged": 1, "proposed": 0, "deferred": 0, "skipped": 0}
+    assert done["counts"] == {"examined": 3, "merged": 1, "proposed": 0, "deferred": 0, "left_out": 0, "skipped": 0}
     assert done["examples"] == [{"survivor": "rule", "duplicate": "old", "reason": "the same words"}]
     rule = daemon.call("get", id="rule")
     assert (rule["content"], rule["tier"], rule["created_at"], rule["emotion"]) == (TEXT, "core", made, 0.9)
@@ -277,7 +278,7 @@ def test_a_dry_run_tells_what_the_real_one_does_and_writes_nothing(daemon: Daemo
     assert (len(live(daemon)), proposals(daemon), journal(daemon)) == (5, [], before)
     wet = run(daemon)
     assert (dry["outcome"], dry["counts"], dry["examples"]) == (wet["outcome"], wet["counts"], wet["examples"])
-    assert wet["counts"] == {"examined": 5, "merged": 3, "proposed": 1, "deferred": 0, "skipped": 0}
+    assert wet["counts"] == {"examined": 5, "merged": 3, "proposed": 1, "deferred": 0, "left_out": 0, "skipped": 0}
 
 
 def superseded(daemon: Daemon) -> float:
@@ -346,7 +347,11 @@ def test_what_was_just_recalled_is_not_retired_until_that_is_folded(daemon: Daem
     daemon.parts.learn.note(["b"], daemon.clock.now())
     dry, wet = run(daemon, dry_run=True), run(daemon)
 
-    assert dry["counts"] == wet["counts"] == {"examined": 1, "merged": 0, "proposed": 0, "deferred": 0, "skipped": 1}
+    assert (
+        dry["counts"]
+        == wet["counts"]
+        == {"examined": 1, "merged": 0, "proposed": 0, "deferred": 0, "left_out": 0, "skipped": 1}
+    )
     daemon.call("run_job", name="hebbian")
     assert run(daemon)["counts"]["merged"] == 1
     assert daemon.call("get", id="a")["access_count"] == 1
@@ -376,7 +381,7 @@ def test_an_expired_memory_is_no_twin_and_is_counted(daemon: Daemon) -> None:
     daemon.remember(SMALL, id="b", expires_at=soon)
     report = dedup.run(context(daemon, now=40e9))
 
-    assert report.counts == {"examined": 0, "merged": 0, "proposed": 0, "deferred": 0, "skipped": 2}
+    assert report.counts == {"examined": 0, "merged": 0, "proposed": 0, "deferred": 0, "left_out": 0, "skipped": 2}
     assert live(daemon) == {"a", "b"}
 
 

@@ -11,6 +11,7 @@ from storage.instants import format_instant
 from storage.model import DAY, HEATS, Memory
 from tests.harness import Daemon
 from tests.jobs import world
+from tests.jobs.by_hand import context
 from tests.jobs.world import NOW, for_all, row
 
 ASLEEP_NEVER = Awake()
@@ -225,6 +226,17 @@ def test_a_run_counts_what_it_moved_and_an_undo_moves_it_back(daemon: Daemon) ->
     assert daemon.call("get", id=other)["tier"] == "short"
     assert daemon.call("undo", run_id=run["run_id"])["restored"] == [memory]
     assert daemon.call("get", id=memory)["tier"] == "short"
+
+
+def test_whoever_a_person_connected_is_found_in_whichever_slice(daemon: Daemon) -> None:
+    a, b, c, alone = (daemon.remember(f"{word} {word}", id=word) for word in ("fox", "mill", "harbour", "tea"))
+    daemon.call("connect", a=a, b=b)
+    daemon.call("connect", a=b, b=c)
+    some = [f"nobody{n}" for n in range(2 * demote.BATCH)]
+
+    for ids in ([a, alone, *some, c], [*some, a, alone, c], [*some[:-1], a, alone, c, *some[:1]]):
+        assert demote.connected(context(daemon), ids) == {a, c}
+    assert demote.connected(context(daemon), []) == set()
 
 
 def test_in_a_store_too_a_person_s_edge_keeps_a_long_memory_long(daemon: Daemon) -> None:

@@ -13,6 +13,10 @@ from storage.instants import format_instant
 from storage.model import DAY
 from tests.harness import Daemon
 
+TABLES = (
+    "meta", "journal", "absences", "requests", "examined", "proposals", "canaries", "erased", "spend",
+)  # fmt: skip
+
 
 @pytest.fixture
 def old(daemon: Daemon) -> Daemon:
@@ -25,12 +29,13 @@ def old(daemon: Daemon) -> Daemon:
     daemon.call("connect", a="a", b="c", weight=0.2)
     daemon.call("forget", id="e")
     daemon.beat(40)
-    daemon.call("recall", query="when do we deploy the shop", k=3)
+    daemon.call("recall", query="deploys on Tuesdays", k=3)
+    daemon.run(daemon.app.background.flush())  # it notes how much is on the disk, and repeats itself while a test runs
     return daemon
 
 
 def everything(daemon: Daemon) -> dict[str, Any]:
-    """All that is kept: points of every collection, what the ledger tells but runs, and every other file's name."""
+    """All that is kept: points of every collection, what the ledger tells but runs, snapshots, every other folder's name."""
     stores, state = daemon.stores, daemon.folder / "state"
 
     def look() -> dict[str, Any]:
@@ -38,11 +43,11 @@ def everything(daemon: Daemon) -> dict[str, Any]:
             name: hashlib.sha256(repr(sorted(map(repr, stores.engine.scroll(name)))).encode()).hexdigest()
             for name in ("memories", "bin", "synapses", "records")
         }
-        tables = {
-            table: sorted(map(repr, stores.ledger._db.all(f"SELECT * FROM {table}")))
-            for table in ("meta", "journal", "examined", "proposals", "erased", "spend")
-        }
-        return {"points": points, "tables": tables, "learned": stores_learned(daemon), "folders": folders(state)}
+        tables = {table: sorted(map(repr, stores.ledger._db.all(f"SELECT * FROM {table}"))) for table in TABLES}
+        return {
+            "points": points, "tables": tables, "learned": stores_learned(daemon), "folders": folders(state),
+            "snapshots": files(state / "snapshots"),
+        }  # fmt: skip
 
     return daemon.in_lane(look)
 
@@ -51,8 +56,19 @@ def stores_learned(daemon: Daemon) -> Any:
     return daemon.parts.learn.take(keep=True)
 
 
+def files(folder: Path) -> dict[str, int]:
+    """The size of every file in a folder and below it."""
+    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
 def folders(state: Path) -> list[str]:
     return sorted(path.name for path in state.iterdir() if path.is_dir())
+
+
+def test_every_table_of_the_ledger_is_looked_at(daemon: Daemon) -> None:
+    sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+
+    assert {name for (name,) in daemon.in_lane(daemon.stores.ledger._db.all, sql)} == {*TABLES, "runs"}
 
 
 @pytest.mark.parametrize("at", [None, "+30d"])

@@ -18,6 +18,7 @@ from storage.ledger import Entry
 from storage.model import Memory, point_id
 from storage.proposals import Proposal
 from storage.records import RECORDS, owner_of, record_key
+from tests.disk import asked
 from tests.harness import Daemon
 from tests.jobs import world
 from tests.jobs.by_hand import context
@@ -227,6 +228,24 @@ def test_gone_for_good_leaves_no_pair_that_waits_and_no_question_of_the_scope(da
     assert {one.scope for one in daemon.in_lane(ledger.canaries.every)} == {"a", "ab"}
 
 
+def test_gone_for_good_leaves_no_byte_of_a_question_of_the_scope_in_any_file(daemon: Daemon) -> None:
+    """Neither in the ledger nor in its log, without any scrub."""
+    daemon.remember("a note", id="m", scope="a/b")
+    ledger = daemon.stores.ledger
+    questions = {"a/b": (), "*": ("m",)}
+    vectors = [daemon.parts.gate.question(f"which secret is asked in {scope}") for scope in questions]
+    canaries = [
+        Canary(NOW, scope, "secret", dense, terms, found)
+        for (scope, found), (dense, terms) in zip(questions.items(), vectors, strict=True)
+    ]
+    daemon.in_lane(ledger.canaries.add, canaries)
+    assert all(asked(daemon.folder, dense) for dense, _ in vectors)
+
+    run(daemon, "a/b", hard=True)
+
+    assert [asked(daemon.folder, dense) for dense, _ in vectors] == [[], []]
+
+
 def test_text_that_was_forgotten_before_with_its_scope_is_erased_from_the_journal_too(daemon: Daemon) -> None:
     """The records of the first run are nowhere but in its images."""
     daemon.remember("a note", id="m", scope="x/y")
@@ -239,6 +258,19 @@ def test_text_that_was_forgotten_before_with_its_scope_is_erased_from_the_journa
 
     left = {one.scope: one.before for one in images(daemon) if one.scope in ("x", "x/y") and one.before}
     assert {scope: before["text"] for scope, before in left.items()} == {"x": f"two {PLANTED}"}
+
+
+def test_a_scope_that_is_gone_for_good_leaves_no_id_in_the_ledger(daemon: Daemon) -> None:
+    """Neither of what runs did before, nor of the run that erased it."""
+    for name in (f"one-{PLANTED}", f"two-{PLANTED}"):
+        daemon.remember("we met at the lake", id=name, scope="x")
+    assert daemon.call("run_job", name="dedup")["counts"]["merged"] == 1
+
+    daemon.call("forget_scope", scope="x", confirm="x", hard=True)
+
+    assert PLANTED not in str(daemon.call("runs"))
+    written = b"".join(file.read_bytes() for file in (daemon.folder / "state").glob("state.db*"))
+    assert PLANTED.encode() not in written
 
 
 def test_gone_for_good_takes_along_what_a_merge_brought_above_the_clearance(daemon: Daemon) -> None:

@@ -303,7 +303,7 @@ def test_what_cannot_be_taken_back_at_once_is_taken_back_by_the_next_start(watch
         call.result(60)
     run = caught.value.extra["run_id"]
     assert run in caught.value.hint
-    assert everything(watched)["pending"] == [run]
+    assert list(everything(watched)["pending"]) == [run]
     assert len(everything(watched)["rows"]) == COUNT
 
     watched.restart()

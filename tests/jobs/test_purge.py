@@ -9,6 +9,8 @@ from jobs import purge
 from storage.errors import NotFound
 from storage.fading import Awake
 from storage.instants import format_instant
+from storage.lane import Stopping
+from storage.ledger import SLICE
 from storage.model import DAY
 from storage.proposals import Proposal
 from storage.talk import Turn
@@ -148,8 +150,7 @@ def test_the_undo_of_a_purge_says_what_cannot_come_back(daemon: Daemon) -> None:
     daemon.beat(31)
     run = daemon.call("run_job", name="purge")
 
-    undone = daemon.call("undo", run_id=run["run_id"])
-    assert (undone["restored"], undone["left"]) == ([], [memory])
+    assert "what was purged is gone" in refused(daemon, "refused", "undo", run_id=run["run_id"]).detail
 
 
 def test_without_a_bin_what_faded_is_purged_the_same_night(daemon: Daemon) -> None:
@@ -189,6 +190,34 @@ def test_a31_the_journal_goes_after_the_days_in_which_a_run_can_be_undone(daemon
 
     assert daemon.in_lane(daemon.stores.ledger.journal_of, run["run_id"]) == []
     assert run["run_id"] in {one["run_id"] for one in daemon.call("runs", limit=500)["runs"]}
+
+
+def test_a_long_journal_goes_in_slices_and_a_stop_between_two_leaves_the_rest_to_the_next_run(daemon: Daemon) -> None:
+    ledger = daemon.stores.ledger
+    entries = [("patch", f"m{n}", "a", {}, {}) for n in range(2 * SLICE + 1)]
+    daemon.in_lane(ledger.write_journal, "long", daemon.clock.now(), entries)
+    daemon.beat(31)
+
+    cut = context(daemon, stopping=lambda: True)
+    purge.run(cut)
+    left = len(daemon.in_lane(ledger.journal_of, "long"))
+    whole = context(daemon)
+    purge.run(whole)
+
+    assert (cut.cut_short, left) == (True, SLICE + 1)
+    assert (whole.cut_short, daemon.in_lane(ledger.journal_of, "long")) == (False, [])
+
+
+def test_case27_a_purge_that_was_given_up_lets_nothing_go(daemon: Daemon) -> None:
+    ledger = daemon.stores.ledger
+    daemon.in_lane(ledger.write_journal, "long", daemon.clock.now(), [("patch", "m", "a", {}, {})])
+    daemon.beat(31)
+    ctx = context(daemon)
+    ctx.give_up()
+    with pytest.raises(Stopping):
+        purge._trim(ctx)
+
+    assert len(daemon.in_lane(ledger.journal_of, "long")) == 1
 
 
 def test_a_bin_that_lost_a_memory_makes_the_run_fail(daemon: Daemon) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from jobs import snapshot
 from jobs.context import EXAMPLES
 from storage import edge_files, snapshots
-from storage.errors import Corrupt, Unavailable
+from storage.errors import Corrupt, Refused, Unavailable
 from storage.lane import Stopping
 from storage.manifest import Manifest
 from storage.memories import LIVE
@@ -25,6 +26,7 @@ from storage.snapshots import NIGHTLY, SNAPSHOTS, Snapshot
 from storage.store import COLLECTIONS
 from storage.swap import MANIFEST, STORE
 from tests.daemon.keeping import contents, fill
+from tests.disk import out_of_reach
 from tests.harness import Daemon
 from tests.jobs.by_hand import context
 from tests.jobs.world import NOW, for_all
@@ -60,7 +62,7 @@ def lay(daemon: Daemon, *days_ago: float, label: str = NIGHTLY) -> list[str]:
     laid = []
     for days in sorted(days_ago, reverse=True):
         at = daemon.clock.now() - days * DAY
-        name = f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%SZ}-{label}"
+        name = named(at, label)
         store = folder(daemon) / name / STORE
         store.mkdir(parents=True)
         (store / "file").write_bytes(b"x")
@@ -74,28 +76,41 @@ def lay(daemon: Daemon, *days_ago: float, label: str = NIGHTLY) -> list[str]:
 # -- the plan
 
 
-def lying(name: str, at: float, *, label: str = NIGHTLY, fault: str = "") -> Snapshot:
-    return Snapshot(f"{name}-{label}", Manifest(at, label, {}, None, {}, 0), 0, fault, damaged=bool(fault))
+def named(at: float, label: str = NIGHTLY) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%SZ}-{label}"
 
 
-@for_all(st.dictionaries(st.text("abc", min_size=1), st.floats(NOW - 300 * DAY, NOW), max_size=40), st.data())
-def test_what_a_person_took_and_what_is_damaged_neither_goes_nor_counts(taken, data) -> None:
-    labels = {name: data.draw(st.sampled_from([NIGHTLY, NIGHTLY, "mine", ""])) for name in taken}
-    faults = {name: data.draw(st.sampled_from(["", "", "", "it is damaged"])) for name in taken}
-    found = [lying(name, at, label=labels[name], fault=faults[name]) for name, at in taken.items()]
-    unreadable = [Snapshot(f"x{name}-{NIGHTLY}", None, 0, "no manifest", damaged=True) for name in taken]
+def lying(at: float, *, label: str = NIGHTLY, fault: str = "") -> Snapshot:
+    return Snapshot(named(at, label), Manifest(at, label, {}, None, {}, 0), 0, fault, damaged=bool(fault))
+
+
+@for_all(st.lists(st.integers(1, 300 * 86_400), max_size=40, unique=True), st.data())
+def test_what_a_person_took_and_what_is_damaged_neither_goes_nor_counts(seconds_ago, data) -> None:
+    found = [
+        lying(
+            NOW - seconds,
+            label=data.draw(st.sampled_from([NIGHTLY, NIGHTLY, "mine", ""])),
+            fault=data.draw(st.sampled_from(["", "", "", "it is damaged"])),
+        )
+        for seconds in seconds_ago
+    ]
+    copies = [one._replace(name=f"keep-{one.name}") for one in found]
+    linked = [one._replace(linked=True) for one in found]
+    unreadable = [Snapshot(one.name, None, 0, "no manifest", damaged=True) for one in found]
     own = [one for one in found if one.rotates]
 
-    gone = snapshot.plan([*found, *unreadable], "new", NOW, UTC)
+    gone = snapshot.plan([*found, *copies, *linked, *unreadable], "new", NOW, UTC)
 
+    assert {one.name for one in own} == {
+        one.name for one in found if one.manifest and one.manifest.label == NIGHTLY and not one.fault
+    }
     assert gone == snapshot.plan(own, "new", NOW, UTC)
-    assert set(gone) <= {f"{name}-{NIGHTLY}" for name in taken if labels[name] == NIGHTLY and not faults[name]}
-    assert "new" not in gone
+    assert set(gone) <= {one.name for one in own}
 
 
 def test_a_damaged_one_does_not_take_the_place_of_the_good_one_of_its_day() -> None:
-    good, damaged = lying("a", NOW - 30 * DAY), lying("b", NOW - 30 * DAY + 3600, fault="a file is missing")
-    sound = lying("b", NOW - 30 * DAY + 3600)
+    good, damaged = lying(NOW - 30 * DAY), lying(NOW - 30 * DAY + 3600, fault="a file is missing")
+    sound = lying(NOW - 30 * DAY + 3600)
 
     assert snapshot.plan([good, damaged], "new", NOW, UTC) == []
     assert snapshot.plan([good, sound], "new", NOW, UTC) == [good.name]
@@ -204,6 +219,33 @@ def test_days_are_those_of_the_schedule(daemon: Daemon) -> None:
     assert snapshot.run(context(daemon, settings=settings)).counts["rotated"] == 1
 
 
+def test_what_a_person_moved_to_another_disk_or_copied_outlives_every_rotation(daemon: Daemon) -> None:
+    older = lay(daemon, *range(1, 61))
+    next_ones = [one["snapshot"] for one in take(daemon, dry_run=True)["examples"]][:2]
+    linked, copied = (folder(daemon) / name for name in next_ones)
+    elsewhere = daemon.folder / "another disk"
+    linked.rename(elsewhere)
+    linked.symlink_to(elsewhere)
+    kept = folder(daemon) / f"keep-{copied.name}"
+    shutil.copytree(copied, kept)
+    before = [edge_files.contents(elsewhere), edge_files.contents(kept)]
+    try:
+        run = take(daemon)
+
+        assert run["counts"]["failed"] == 0
+        assert run["counts"]["rotated"] > 0
+        left = names(daemon)
+        assert len([name for name in left if name in older]) <= 17
+        assert {linked.name, kept.name} < set(left)
+        assert copied.name not in left
+        assert [edge_files.contents(elsewhere), edge_files.contents(kept)] == before
+        told = {one["name"]: one["rotates"] for one in daemon.call("snapshots")["snapshots"]}
+        assert (told[linked.name], told[kept.name]) == (False, False)
+    finally:
+        shutil.rmtree(elsewhere)
+        linked.unlink()
+
+
 # -- a dry run
 
 
@@ -273,6 +315,8 @@ def test_room_is_asked_for_the_snapshot_and_for_reading_it_back(daemon: Daemon) 
     assert (dry["outcome"], dry["counts"]) == ("unchanged", {})
     assert "MiB must be free" in dry["reason"]
     assert (run["outcome"], run["reason"]) == ("failed", "unavailable")
+    (told,) = run["examples"]
+    assert "MiB are needed" in told["reason"]
     assert names(daemon) == []
 
 
@@ -342,7 +386,7 @@ def test_one_that_cannot_be_let_go_is_counted_and_tried_again(daemon: Daemon) ->
     older = lay(daemon, *range(1, 10))
     next_one = next(one["snapshot"] for one in take(daemon, dry_run=True)["examples"])
     assert next_one in older
-    (folder(daemon) / next_one / "in the way").symlink_to(daemon.folder)
+    out_of_reach(folder(daemon) / next_one / "in the way")
 
     run = take(daemon)
 
@@ -352,17 +396,17 @@ def test_one_that_cannot_be_let_go_is_counted_and_tried_again(daemon: Daemon) ->
     assert "in the way" in told
     assert next_one not in {one["name"] for one in daemon.call("snapshots")["snapshots"]}
     assert take(daemon)["counts"]["failed"] == 1
-    (folder(daemon) / f".leaving-{next_one}" / "in the way").unlink()
+    shutil.rmtree(folder(daemon) / f".leaving-{next_one}" / "in the way")
     assert take(daemon)["counts"]["failed"] == 0
     assert not any(name.startswith(".") for name in names(daemon))
 
 
-def test_an_undo_says_that_there_was_nothing_to_take_back(daemon: Daemon) -> None:
+def test_an_undo_is_refused_since_no_memory_was_changed(daemon: Daemon) -> None:
     run = take(daemon)
 
-    undone = daemon.call("undo", run_id=run["run_id"])
+    with pytest.raises(Refused, match="changed no memory"):
+        daemon.call("undo", run_id=run["run_id"])
 
-    assert (undone["restored"], undone["left"]) == ([], [])
     assert len(names(daemon)) == 1
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
+from daemon import reports
 from jobs import undo
 from jobs.context import BATCH
+from jobs.undo import FOR_GOOD
 from storage.changes import Patch
 from storage.errors import Conflict, NotFound, Refused
 from storage.ledger import Entry
+from storage.model import point_id
 from tests.harness import Daemon
 from tests.jobs.by_hand import context
 from tests.jobs.world import for_all
@@ -92,7 +95,7 @@ def test_a_run_is_undone_once_and_its_step_of_the_night_with_it(daemon: Daemon) 
     night = daemon.call("run_job", name="night")
     undone = daemon.call("undo", run_id=night["run_id"])
 
-    for run in (night, *night["steps"]):
+    for run in (night, *(step for step in night["steps"] if step["job"] not in FOR_GOOD)):
         with pytest.raises(Conflict) as error:
             daemon.call("undo", run_id=run["run_id"])
         assert error.value.extra["run_id"] == undone["run_id"]
@@ -128,6 +131,112 @@ def test_a_step_that_was_undone_alone_is_passed_over_by_the_undo_of_its_night(da
     assert runs[night["run_id"]] == rest["run_id"]
 
 
+def test_a_step_that_was_undone_and_made_again_is_taken_back_with_its_night(daemon: Daemon) -> None:
+    busy(daemon)
+    before = state(daemon)
+    night = daemon.call("run_job", name="night")
+    after = state(daemon)
+    for job in ("demote", "decay", "demote"):
+        step = next(step for step in night["steps"] if step["job"] == job)
+        alone = daemon.call("undo", run_id=step["run_id"])
+        daemon.call("undo", run_id=alone["run_id"])
+    assert state(daemon) == after
+    undone = daemon.call("undo", run_id=night["run_id"])
+
+    assert undone["left"] == []
+    assert state(daemon) == before
+    daemon.call("undo", run_id=undone["run_id"])
+    assert state(daemon) == after
+    daemon.call("undo", run_id=night["run_id"])
+    assert state(daemon) == before
+
+
+def test_of_a_night_with_steps_that_ended_badly_what_they_did_is_taken_back(daemon: Daemon) -> None:
+    for memory in "abc":
+        daemon.remember(f"note {memory}", id=memory)
+    record = daemon.parts.runner._stepper.record
+    night = record("night", "manual", daemon.clock.now())
+    ends = {"hebbian": "failed", "dedup": "skipped", "demote": "cancelled", "decay": "failed", "prune": "changed"}
+    steps = {
+        job: record(job, "manual", night.started_at + number * 1e-6)._replace(parent=night.id)
+        for number, job in enumerate(ends)
+    }
+
+    def lived_through() -> None:
+        ledger, changer, now = daemon.stores.ledger, daemon.stores.changer, daemon.clock.now()
+        for run in (night, *steps.values()):
+            ledger.start_run(run)
+        for job, memory, became in (("demote", "a", "cold"), ("decay", "b", "hot"), ("prune", "a", "hot")):
+            changer.apply(steps[job].id, [Patch(memory, daemon.stores.memories.row(memory).seq, {"heat": became})], now)
+        for job, outcome in ends.items():
+            ledger.end_run(steps[job].id, now, outcome, reason=None, counts={}, examples=[])
+        ledger.end_run(night.id, now, "failed", reason="hebbian: internal", counts={}, examples=[])
+
+    daemon.in_lane(lived_through)
+    undone = daemon.call("undo", run_id=night.id)
+
+    assert (sorted(undone["restored"]), undone["left"]) == (["a", "b"], [])
+    assert {one["heat"] for one in daemon.call("list")["memories"]} == {"warm"}
+    assert {job: undone_by(daemon, step.id) for job, step in steps.items()} == {
+        **dict.fromkeys(ends, undone["run_id"]), "dedup": None
+    }  # fmt: skip
+
+
+def test_merges_of_a_night_are_taken_back_but_for_what_was_edited_since(daemon: Daemon) -> None:
+    for pair in ("ab", "cd"):
+        for memory, mark in zip(pair, ("", "."), strict=True):
+            daemon.remember(f"the {'mill' if pair == 'ab' else 'ferry'} is closed on Sundays{mark}", id=memory)
+    night = daemon.call("run_job", name="night")
+    merged = next(step for step in night["steps"] if step["job"] == "dedup")
+    assert merged["counts"]["merged"] == 2
+    survivor, other = (one["id"] for one in daemon.call("list")["memories"])
+    daemon.call("update", id=survivor, content="the mill burnt down", metadata={"seen": "yes"})
+    undone = daemon.call("undo", run_id=night["run_id"])
+
+    told = {one["id"]: one["content"] for one in daemon.call("list")["memories"]}
+    assert set(told) == set("abcd")
+    assert told[survivor] == "the mill burnt down"
+    assert set(undone["restored"]) >= set("abcd") - {survivor}
+    assert other not in undone["left"]
+
+
+def undone_by(daemon: Daemon, run: str) -> str | None:
+    return daemon.in_lane(daemon.stores.ledger.run, run).undone_by
+
+
+def test_what_is_done_for_good_is_named_to_who_looks_at_a_run() -> None:
+    assert set(reports.FOR_GOOD) == set(FOR_GOOD)
+
+
+@pytest.mark.parametrize("job", FOR_GOOD)
+def test_a_run_that_changed_no_memory_or_erased_for_good_is_not_taken_back(daemon: Daemon, job) -> None:
+    daemon.remember("the fox sleeps")
+    run = daemon.call("run_job", name=job)
+
+    with pytest.raises(Refused, match=FOR_GOOD[job]) as error:
+        daemon.call("undo", run_id=run["run_id"])
+    assert error.value.hint == "dreamctl snapshots"
+    assert undone_by(daemon, run["run_id"]) is None
+
+
+def test_a_run_that_did_not_take_place_is_not_taken_back(daemon: Daemon) -> None:
+    run = daemon.run(daemon.parts.runner.skip("decay", trigger="schedule", reason="ran 5 min ago"))
+
+    with pytest.raises(Refused, match="did not take place"):
+        daemon.call("undo", run_id=run.id)
+    assert undone_by(daemon, run.id) is None
+
+
+def test_the_undo_of_a_night_passes_over_what_it_did_for_good(daemon: Daemon) -> None:
+    busy(daemon)
+    night = daemon.call("run_job", name="night")
+    undone = daemon.call("undo", run_id=night["run_id"])
+
+    assert {step["job"]: undone_by(daemon, step["run_id"]) for step in night["steps"]} == {
+        step["job"]: None if step["job"] in FOR_GOOD else undone["run_id"] for step in night["steps"]
+    }
+
+
 def test_what_was_changed_since_is_left_and_listed(daemon: Daemon) -> None:
     ids = busy(daemon)
     night = daemon.call("run_job", name="decay")
@@ -138,7 +247,8 @@ def test_what_was_changed_since_is_left_and_listed(daemon: Daemon) -> None:
     daemon.call("forget", id=third)
     undone = daemon.call("undo", run_id=night["run_id"])
 
-    assert set(undone["left"]) & set(ids) == {first, second, third}
+    erased = point_id(second)  # its own id may tell something
+    assert set(undone["left"]) & {*ids, erased} == {first, erased, third}
     assert set(others) <= set(undone["restored"])
     assert first not in undone["restored"]
     assert [daemon.call("get", id=one)["state"] for one in (first, third)] == ["live", "forgotten"]
@@ -266,3 +376,30 @@ def test_an_undo_is_a_run_and_says_what_it_took_back(daemon: Daemon) -> None:
 
     assert (run["run_id"], run["job"], run["undo_of"]) == (undone["run_id"], "undo", decayed["run_id"])
     assert run["counts"] == {"restored": len(undone["restored"]), "left": 0}
+
+
+def test_an_undo_that_a_stop_cut_short_and_another_finished_is_taken_back_whole(daemon: Daemon) -> None:
+    """What the first of them had brought back goes again too."""
+    items = [{"id": f"x{n}", "content": f"note {n}", "expires_at": "2020-01-01T00:00:00Z"} for n in range(3 * BATCH)]
+    daemon.call("remember_many", items=items)
+    decayed = daemon.call("run_job", name="decay")
+    stepper = daemon.parts.runner._stepper
+    cut = stepper.record("undo", "manual", daemon.clock.now())._replace(undo_of=decayed["run_id"])
+    undone = undo.Undone()
+
+    def begin() -> None:
+        ledger = daemon.stores.ledger
+        ledger.start_run(cut)
+        entries = undo.plan(ledger.journal_of(decayed["run_id"]))[0]
+        undo._take_back(context(daemon, run_id=cut.id), entries, undone, True)
+        ledger.end_run(cut.id, cut.started_at, "cancelled", reason="cut_off", counts={}, examples=[])
+
+    daemon.in_lane(begin)
+    daemon.clock.advance(60)
+    rest = daemon.call("undo", run_id=decayed["run_id"])
+    assert (len(undone.restored), len(rest["restored"])) == (BATCH, 2 * BATCH)
+    daemon.clock.advance(60)
+    back = daemon.call("undo", run_id=rest["run_id"])
+
+    assert (len(back["restored"]), back["left"]) == (3 * BATCH, [])
+    assert daemon.in_lane(daemon.stores.engine.count, "bin") == 3 * BATCH

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import strategies as st
 
 from jobs import scrub, vacuum
+from storage.canaries import Canary
 from storage.errors import NotFound
 from storage.forget import SCRUB_DUE
 from storage.snapshots import SNAPSHOTS
 from storage.store import COLLECTIONS
-from tests.disk import written
+from tests.disk import asked, written
 from tests.harness import Daemon
 from tests.jobs.by_hand import context
 from tests.jobs.world import for_all
@@ -110,6 +111,21 @@ def test_after_a_scrub_no_file_holds_a_byte_of_what_was_erased(daemon: Daemon) -
     assert traces(daemon, list(words.values())) == []
     assert daemon.call("get", id=other)["content"] == "the fox sleeps"
     assert daemon.in_lane(daemon.stores.ledger.fact, SCRUB_DUE) is None
+
+
+def test_a_scrub_finishes_what_a_kill_left_of_a_hard_forget_in_the_log(daemon: Daemon) -> None:
+    """The question that returned the memory was let go of, and then the kill came."""
+    memory = daemon.remember("the first")
+    dense, terms = daemon.parts.gate.question("where did the secret ship sail")
+    ledger = daemon.stores.ledger
+    daemon.in_lane(ledger.canaries.add, [Canary(daemon.clock.now(), "s", "secret", dense, terms, (memory,))])
+    daemon.in_lane(ledger.set_fact, SCRUB_DUE, daemon.clock.now())
+    daemon.in_lane(ledger.let_go, [memory])
+    assert asked(daemon.folder, dense) != []
+
+    scrub.run(context(daemon))
+
+    assert asked(daemon.folder, dense) == []
 
 
 def test_what_is_erased_while_a_scrub_runs_is_due_again(daemon: Daemon) -> None:

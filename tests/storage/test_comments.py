@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from storage.changes import Erase, RecordChange
 from storage.comments import MOST, Comment, from_payload, key_of, to_payload
-from storage.errors import NotFound, Refused
+from storage.errors import Conflict, NotFound, Refused
 from storage.model import SENSITIVITIES, cleared
 from storage.records import RECORDS
 from tests.storage.opened import Opened
@@ -95,6 +95,19 @@ def test_a_memory_in_the_bin_keeps_its_comments_and_they_wait_for_nobody(opened:
     assert opened.stores.comments.select(opened.now).unread == 1
     assert told(opened, unread=True) == ["on cake"]
     assert told(opened, memory=tea, unread=True) == ["before", "in the bin"]
+
+
+def test_what_is_said_of_a_superseded_memory_is_refused_and_goes_to_its_successor(opened: Opened, tea: str) -> None:
+    """There it would wait for nobody, unseen."""
+    say(opened, tea, "before")
+    cocoa = opened.add("Ada likes cocoa by now")
+    opened.forget(tea, superseded_by=cocoa)
+
+    with pytest.raises(Conflict) as refused:
+        say(opened, tea, "after")
+
+    assert refused.value.extra["superseded_by"] == cocoa
+    assert told(opened, memory=tea) == ["before"]
 
 
 def test_a_live_memory_past_its_end_hides_its_comments_too(opened: Opened) -> None:

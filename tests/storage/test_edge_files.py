@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.edge_files import allocated_bytes, contents, copy_known, copy_sparse
+from storage.edge_files import allocated_bytes, contents, copy_known, copy_sparse, empty, remove
 
 PAGE = 1 << 16
 
@@ -88,3 +88,53 @@ def test_files_that_the_engine_is_still_making_are_no_part_of_the_store(tmp_path
     (tmp_path / "wal" / "open-2").write_bytes(b"x")
 
     assert list(contents(tmp_path)) == ["wal/open-2"]
+
+
+@pytest.fixture
+def elsewhere(tmp_path) -> Path:
+    """A folder that others link to, with a file in it and one in a folder of its own."""
+    folder = tmp_path / "elsewhere"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("file", "deep/file"):
+        (folder / name).write_bytes(b"x")
+    return folder
+
+
+def test_what_is_removed_is_gone_with_all_that_it_holds_and_a_link_in_it_is_not_followed(tmp_path, elsewhere) -> None:
+    folder = tmp_path / "copy"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "file").write_bytes(b"x")
+    (folder / "deep" / "to a folder").symlink_to(elsewhere)
+    (folder / "to a file").symlink_to(elsewhere / "file")
+    (folder / "to nothing").symlink_to(tmp_path / "nothing")
+    before = contents(elsewhere)
+
+    remove(folder)
+
+    assert not folder.exists()
+    assert contents(elsewhere) == before
+    remove(folder)  # nothing is there any more
+
+
+def test_a_link_is_removed_itself(tmp_path, elsewhere) -> None:
+    before = contents(elsewhere)
+    for target in (elsewhere, elsewhere / "file", tmp_path / "nothing"):
+        link = tmp_path / "link"
+        link.symlink_to(target)
+
+        remove(link)
+
+        assert not link.is_symlink()
+    assert contents(elsewhere) == before
+
+
+def test_a_folder_that_is_a_link_is_not_emptied_and_the_error_names_it(tmp_path, elsewhere) -> None:
+    before = contents(elsewhere)
+    (tmp_path / "link").symlink_to(elsewhere)
+
+    with pytest.raises(NotADirectoryError, match="is a link") as refused:
+        empty(tmp_path / "link")
+
+    assert refused.value.filename == str(tmp_path / "link")
+    assert contents(elsewhere) == before
+    empty(tmp_path / "nothing")

@@ -12,9 +12,11 @@ from storage.forget import SCRUB_DUE, forget, restore
 from storage.graph import connect
 from storage.inverse import inverse
 from storage.memories import BIN, LIVE
-from storage.model import DAY, Memory
+from storage.model import DAY, Memory, point_id
 from storage.proposals import Proposal
 from storage.records import RECORDS
+from tests.disk import asked
+from tests.storage.merging import merged, undo
 from tests.storage.opened import Opened
 
 
@@ -42,7 +44,7 @@ def test_a15_one_missing_id_is_not_found_and_several_are_listed(opened) -> None:
     done = forget(opened.stores, ["nope", memory, memory, "neither"], opened.now, "secret")
 
     assert (done.forgotten, done.missing) == ([memory], ["nope", "neither"])
-    assert forget(opened.stores, [], opened.now, "secret") == ([], [])
+    assert forget(opened.stores, [], opened.now, "secret") == ([], [], (), ())
 
 
 def test_what_is_hidden_is_missing_like_any_other(opened) -> None:
@@ -122,9 +124,10 @@ def test_a_hard_forget_leaves_no_copy_in_any_collection_or_in_the_journal(opened
     assert memory not in opened.stores.catalogue
     assert (opened.engine.count(LIVE), opened.engine.count(BIN), opened.engine.count(RECORDS)) == (1, 0, 0)
     entries = {entry.key: entry for entry in opened.ledger.journal_of("r")}
-    assert [(entries[key].before, entries[key].after) for key in (memory, edge.key)] == [(None, None)] * 2
+    erased = (point_id(memory), edge.key)
+    assert [(entries[key].before, entries[key].after) for key in erased] == [(None, None)] * 2
     assert entries[other].before == {"heat": "warm"}
-    for key in (memory, edge.key):
+    for key in erased:
         assert inverse(opened.stores, entries[key], opened.now) == (None, True)
     assert opened.ledger.fact(SCRUB_DUE) == opened.now
 
@@ -144,8 +147,79 @@ def test_a_hard_forget_leaves_no_pair_that_waits_and_no_question_that_found_it(o
     assert [one.ids for one in opened.ledger.canaries.every()] == [(c,)]
 
 
+def test_after_a_hard_forget_no_file_holds_a_byte_of_a_question_that_found_it(opened) -> None:
+    """Neither the ledger nor its log, without any scrub."""
+    memory = opened.add("one")
+    dense, terms = opened.gate.question("where did the secret ship sail")
+    opened.ledger.canaries.add([Canary(opened.now, "s", "secret", dense, terms, (memory,))])
+    assert asked(opened.folder, dense) != []
+
+    opened.forget(memory, hard=True)
+
+    assert asked(opened.folder, dense) == []
+
+
+def test_a_hard_forget_takes_along_whatever_was_merged_into_it_over_a_chain(opened) -> None:
+    """With all that hangs on those, whoever merged them, a year later as well, when the journal tells of no merge."""
+    for name in ("ash", "birch", "cedar", "oak"):
+        opened.add(f"a tree of kind {name[0]}", id=name)
+    merged(opened, "birch", "ash", run="one")
+    merged(opened, "cedar", "birch", run="two")
+    opened.ledger.proposals.add([Proposal("ash", "oak", "default", 0.9, opened.now, "r")])
+    for run, image in (("two", "invalid_at"), ("one", "invalid_at")):
+        assert any(image in (entry.after or ()) for entry in opened.ledger.journal_of(run))
+    opened.reopen()
+
+    assert opened.forget("cedar", hard=True) == ["cedar", "birch", "ash"]
+
+    assert [row.id for row in opened.stores.catalogue.every()] == ["oak"]
+    assert (opened.engine.count(LIVE), opened.engine.count(BIN), opened.engine.count(RECORDS)) == (1, 0, 0)
+    assert opened.ledger.proposals.waiting() == []
+    assert {(one.before, one.after) for run in ("one", "two") for one in opened.ledger.journal_of(run)} == {
+        (None, None)
+    }
+    assert set(opened.ledger.erased_since(opened.now, 0)) == {point_id(name) for name in ("ash", "birch", "cedar")}
+
+
+def test_a_hard_forget_does_not_take_along_what_was_superseded_otherwise_or_parted_since(opened) -> None:
+    """A newer text over an older one; what was merged and restored, or forgotten by itself since; what is hidden."""
+    for name in ("home", "older", "back", "undone", "apart", "hidden"):
+        opened.add(f"the note {name}", id=name, sensitivity="secret" if name == "hidden" else "personal")
+    opened.forget("older", superseded_by="home")
+    for name in ("back", "apart", "undone", "hidden"):
+        merged(opened, "home", name, run=name)
+    assert undo(opened, "hidden") == undo(opened, "undone", by="undo-2") == []
+    back(opened, "back")
+    opened.forget("apart")
+    merged(opened, "home", "hidden", run="again")
+    opened.update("home", sensitivity="personal")
+
+    done = forget(opened.stores, ["home"], opened.now, "personal", hard=True)
+
+    assert ([row.id for row in done.rows], done.superseded, done.merged_into) == (["home"], ["older"], [])
+    assert {row.id for row in opened.stores.catalogue.every()} == {"older", "back", "undone", "apart", "hidden"}
+
+
+def test_what_a_hard_forget_leaves_of_the_same_is_named_where_the_clearance_covers_it(opened) -> None:
+    """Those whose place was taken, each once and none that goes itself, and the survivor of a twin that goes."""
+    for name in ("newest", "newer", "old", "twin", "secret"):
+        opened.add(f"the {name} one", id=name, sensitivity="secret" if name == "secret" else "personal")
+    merged(opened, "newest", "twin")
+    opened.forget("old", superseded_by="newer")
+    opened.forget("newer", superseded_by="newest")
+    opened.forget("secret", superseded_by="newest")
+
+    def erased(*ids: str, clearance: str = "personal") -> tuple[list[str], list[str], list[str]]:
+        done = forget(opened.stores, ids, opened.now, clearance, hard=True)
+        return done.forgotten, done.superseded, done.merged_into
+
+    assert erased("twin") == (["twin"], [], ["newest"])
+    assert erased("newest", "newer") == (["newest", "newer"], ["old"], [])
+    assert erased("old", "secret", clearance="secret") == (["old", "secret"], [], [])
+
+
 def test_a_hard_forget_of_nothing_makes_no_work(opened) -> None:
-    assert forget(opened.stores, ["a", "b"], opened.now, "secret", hard=True) == ([], ["a", "b"])
+    assert forget(opened.stores, ["a", "b"], opened.now, "secret", hard=True) == ([], ["a", "b"], [], [])
     assert opened.ledger.fact(SCRUB_DUE) is None
 
 

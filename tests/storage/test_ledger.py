@@ -12,10 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daemon.presence import HEARTBEAT, OWED_SINCE
+from jobs.unfinished import PENDING
 from storage.canaries import Canary
 from storage.engine import Sparse
 from storage.errors import Corrupt, Unavailable
-from storage.ledger import Ledger, Run
+from storage.ledger import SLICE, Ledger, Run
+from storage.model import point_id
 from storage.proposals import Proposal
 from storage.schema import STEPS, VERSION
 
@@ -102,12 +105,34 @@ def test_the_last_run_can_be_asked_for_up_to_an_instant(ledger) -> None:
     assert ledger.last_run("decay", until=NOW - 1) is None
 
 
+def test_a7_what_ran_last_is_the_latest_also_where_the_clock_was_ahead_before(ledger) -> None:
+    """Two nights that seem to lie in the future, and one after the clock was right again."""
+    for name, at in (("a", NOW), ("c", NOW + 9000), ("b", NOW + 9001), ("z", NOW + 10), ("d", NOW + 11)):
+        ledger.start_run(run(name, "night", at, canary=None if name == "d" else {"overlap": 1.0}))
+
+    assert [one.id for one in ledger.runs()] == ["d", "z", "b", "c", "a"]
+    assert [one.id for one in ledger.runs(job="night", limit=2)] == ["d", "z"]
+    assert [one.id for one in ledger.last_runs("night", 3)] == ["d", "z", "b"]
+    assert [one.id for one in ledger.last_runs("night", 3, until=NOW + 20)] == ["d", "z", "a"]
+    assert (ledger.last_run("night").id, ledger.last_measured().id) == ("d", "z")
+
+
 def test_a_night_tells_its_steps_in_order(ledger) -> None:
     ledger.start_run(run("night", "night"))
-    ledger.start_run(run("b", "prune", NOW + 2, parent="night"))
-    ledger.start_run(run("a", "dream", NOW + 1, parent="night"))
+    ledger.start_run(run("b", "dream", NOW + 1, parent="night"))
+    ledger.start_run(run("other", "prune", NOW + 1))
+    ledger.start_run(run("a", "prune", NOW + 1, parent="night"))
 
-    assert [step.id for step in ledger.steps_of("night")] == ["a", "b"]
+    assert [step.id for step in ledger.steps_of("night")] == ["b", "a"]
+
+
+def test_a_run_comes_after_those_that_are_left_once_others_were_let_go(ledger) -> None:
+    for n, at in enumerate((NOW + 9, NOW + 9, NOW)):
+        ledger.start_run(run(f"r{n}", at=at))
+    ledger.trim(images_before=0, runs_before=NOW + 5, requests_before=0)
+    ledger.start_run(run("a", at=NOW + 6))
+
+    assert [one.id for one in ledger.runs()] == ["a", "r1", "r0"]
 
 
 def test_runs_that_a_crash_left_open_are_closed_as_cut_off(ledger) -> None:
@@ -124,10 +149,9 @@ def test_runs_that_a_crash_left_open_are_closed_as_cut_off(ledger) -> None:
 
 def test_a_run_knows_what_undid_it(ledger) -> None:
     ledger.start_run(run("r"))
+    assert ledger.run("r").undone_by is None
     ledger.mark_undone("r", "u")
     assert ledger.run("r").undone_by == "u"
-    ledger.mark_undone("r", None)
-    assert ledger.run("r").undone_by is None
 
 
 def test_the_journal_tells_a_runs_changes_newest_first(ledger) -> None:
@@ -225,6 +249,7 @@ def test_an_erased_image_leaves_no_bytes_in_the_file_or_its_log_and_its_entry_st
     assert all(any(image in file.read_bytes() for file in files) for image in images)
 
     ledger.erase_images({"gone"})
+    ledger.empty_log()
 
     assert not any(image in file.read_bytes() for file in files for image in images)
     told = {entry.key: (entry.before, entry.after) for entry in ledger.journal_of("r")}
@@ -232,6 +257,31 @@ def test_an_erased_image_leaves_no_bytes_in_the_file_or_its_log_and_its_entry_st
         "gone": (None, None), "e1": (None, None), "r1": (None, None), "kept": ({"n": 1}, {"n": 2}),
         "e2": (["x", "y"], None), "r2": (None, own),
     }  # fmt: skip
+
+
+def test_a_ledger_names_nobody_that_was_erased_and_keeps_its_counts_and_entries(ledger, path) -> None:
+    """Whatever the example calls it, and whatever is beside it; an id that contains another is another."""
+    gone, kept = "an-affair-with-\u00e9\u732b", "an-affair-with"
+    naming = [
+        {"id": gone, "reason": "faded"}, {"survivor": kept, "duplicate": gone}, {"survivor": gone, "duplicate": kept},
+        {"pair": [kept, gone], "cosine": 0.9}, {"edge": [gone, "x"], "weight": 1.0},
+    ]  # fmt: skip
+    others = [{"id": kept, "reason": "faded"}, {"edge": ["x", "y"]}, {"snapshot": "s"}]
+    ledger.start_run(run("r", counts={"decayed": 8}, examples=[*naming, *others]))
+    ledger.start_run(run("s", examples=others))
+    ledger.write_journal("r", NOW, [("forget", gone, "a", {}, {}), ("forget", kept, "a", {}, {})])
+
+    ledger.erase_names([gone])
+    ledger.empty_log()
+
+    assert [(ledger.run(one).examples, ledger.run(one).counts) for one in "rs"] == [
+        (others, {"decayed": 8}),
+        (others, {}),
+    ]
+    assert [entry.key for entry in ledger.journal_of("r")] == [kept, point_id(gone)]
+    assert ledger.moved_since(0, "forget") == {"a": 2}
+    written = b"".join(file.read_bytes() for file in path.parent.glob("state.db*"))
+    assert not any(name in written for name in (gone.encode(), json.dumps(gone)[1:-1].encode()))
 
 
 def test_the_images_of_a_scope_and_what_lies_below_it_go_but_for_what_is_spared(ledger) -> None:
@@ -262,11 +312,42 @@ def test_what_is_past_its_time_is_let_go(ledger) -> None:
         ledger.start_run(run(f"r{at}", at=at))
         ledger.keep_answer(f"q{at}", "remember", "digest", {}, at)
 
-    ledger.trim(images_before=NOW + 5, runs_before=NOW + 5, requests_before=NOW + 5)
+    assert not ledger.trim(images_before=NOW + 5, runs_before=NOW + 5, requests_before=NOW + 5)
 
     assert len(ledger.journal_of("r")) == len(ledger.runs()) == 1
     assert ledger.answer(f"q{NOW}", since=0) is None
     assert ledger.answer(f"q{NOW + 10}", since=0) is not None
+
+
+def test_what_is_past_its_time_goes_in_slices_and_the_next_one_goes_on(ledger) -> None:
+    ledger.write_journal("r", NOW, [("patch", f"m{n}", "a", {}, {}) for n in range(SLICE + 1)])
+    ledger.write_journal("r", NOW + 9, [("patch", "later", "a", {}, {})])
+    with ledger.transaction():
+        for n in range(SLICE):
+            ledger.start_run(run(f"r{n}"))
+
+    def left() -> tuple[int, int]:
+        return len(ledger.journal_of("r")), len(ledger.runs(limit=2 * SLICE))
+
+    seen = []
+    while ledger.trim(images_before=NOW + 5, runs_before=NOW + 5, requests_before=NOW + 5):
+        seen.append(left())
+
+    assert seen == [(2, SLICE), (1, 0)]
+    assert left() == (1, 0)
+    assert [entry.key for entry in ledger.journal_of("r")] == ["later"]
+
+
+def test_the_journal_is_trimmed_by_an_index(ledger) -> None:
+    seen: list[str] = []
+    ledger._db._db.set_trace_callback(seen.append)
+    ledger.trim(images_before=NOW, runs_before=NOW, requests_before=NOW)
+    ledger._db._db.set_trace_callback(None)
+    (deleting,) = [one for one in seen if "journal" in one]
+    steps = " / ".join(row[3] for row in ledger._db.all(f"EXPLAIN QUERY PLAN {deleting}"))
+
+    assert "journal_by_time" in steps
+    assert "SCAN" not in steps
 
 
 def test_absences_come_oldest_first(ledger) -> None:
@@ -408,6 +489,57 @@ def test_a_ledger_of_the_first_version_is_brought_up_to_date_and_keeps_what_it_h
     assert ledger.erased_since(NOW, 1) == ["p"]
     ledger.close()
     assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def test_a_ledger_of_the_release_before_nights_is_brought_up_to_date_with_all_that_was_in_it(path) -> None:
+    """Its runs, its journal, its runs that were not through, and since when runs are owed, under the name it has now."""
+    old = sqlite3.connect(path)
+    old.executescript("".join(f"{step};" for step in STEPS[:2]))
+    old.execute("PRAGMA user_version = 2")
+    facts = {"born_at": NOW - 9, "unfinished_runs": ["r"], "heartbeat": NOW}
+    old.executemany("INSERT INTO meta VALUES (?, ?)", [(key, json.dumps(value)) for key, value in facts.items()])
+    old.execute(
+        "INSERT INTO runs (id, job, trigger, dry_run, started_at, seed, outcome, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        ("r", "import", "manual", 0, NOW, 7, "failed", '{"memories": 2}'),
+    )  # fmt: skip
+    image = zlib.compress(b'[{"heat": "warm"}, {"heat": "cold"}]')
+    old.execute(
+        "INSERT INTO journal (run, at, op, key, scope, image) VALUES ('r', ?, 'patch', 'm', 'a', ?)", (NOW, image)
+    )
+    old.execute("INSERT INTO erased (point, at) VALUES ('p', ?)", (NOW,))
+    old.commit()
+    old.close()
+
+    ledger = Ledger(path)
+
+    expected = run("r", "import", outcome="failed", counts={"memories": 2})
+    assert (ledger.run("r"), ledger.last_measured()) == (expected, None)
+    (entry,) = ledger.journal_of("r")
+    assert (entry.key, entry.before, entry.after, entry.undone) == ("m", {"heat": "warm"}, {"heat": "cold"}, False)
+    assert ledger.fact(OWED_SINCE) == NOW - 9
+    assert ledger.fact("born_at") is None
+    assert (ledger.fact(PENDING), ledger.fact(HEARTBEAT)) == (["r"], NOW)
+    assert ledger.erased_since(NOW, 9) == ["p"]
+    assert (ledger.examined.of("dedup"), ledger.proposals.count(), ledger.canaries.every()) == (set(), 0, [])
+    ledger.close()
+
+
+def test_runs_of_the_release_before_are_in_the_order_in_which_they_began(path) -> None:
+    old = sqlite3.connect(path)
+    old.executescript("".join(f"{step};" for step in STEPS[:2]))
+    old.execute("PRAGMA user_version = 2")
+    old.executemany(
+        "INSERT INTO runs (id, job, trigger, dry_run, started_at, seed) VALUES (?, 'decay', 'manual', 0, ?, 7)",
+        [("b", NOW + 2), ("z", NOW + 3), ("d", NOW), ("a", NOW + 2)],
+    )
+    old.commit()
+    old.close()
+
+    ledger = Ledger(path)
+    ledger.start_run(run("new", at=NOW + 1))
+
+    assert [one.id for one in ledger.runs()] == ["new", "z", "b", "a", "d"]
+    ledger.close()
 
 
 def test_answers_given_since_an_instant_are_let_go(ledger) -> None:

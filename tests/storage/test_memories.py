@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ def test_a15_a_missing_id_and_a_hidden_one_are_not_found_in_the_same_words(opene
     hidden = opened.add("the code is blue", sensitivity="secret")
     memories = opened.stores.memories
 
-    for call in (memories.visible, memories.live):
+    for call in (memories.visible, partial(memories.live, now=opened.now)):
         with pytest.raises(NotFound) as absent:
             call("nobody", "personal")
         with pytest.raises(NotFound) as above:
@@ -127,8 +128,41 @@ def test_what_lies_in_the_bin_is_visible_and_not_live(opened) -> None:
 
     assert opened.stores.memories.visible(memory, "secret").state == "forgotten"
     with pytest.raises(Conflict) as refused:
-        opened.stores.memories.live(memory, "secret")
+        opened.stores.memories.live(memory, "secret", opened.now)
     assert refused.value.hint == f"dreamctl restore {memory}"
+
+
+def test_who_asks_for_what_was_superseded_hears_who_took_its_place(opened) -> None:
+    """Over however many, and in words that a caller who may not know of that one gets as if there were none."""
+    for name in ("old", "newer", "newest"):
+        opened.add(f"the {name} one", id=name, sensitivity="secret" if name == "newest" else "personal")
+    opened.forget("old", superseded_by="newer")
+    opened.forget("newer", superseded_by="newest")
+    memories = opened.stores.memories
+
+    def refused(clearance: str = "secret") -> Conflict:
+        with pytest.raises(Conflict) as refusal:
+            memories.live("old", clearance, opened.now)
+        return refusal.value
+
+    named = refused()
+    assert named.detail == "Memory 'old' is superseded by 'newest'."
+    assert (named.hint, named.extra) == ("dreamctl get newest", {"state": "superseded", "superseded_by": "newest"})
+    hidden = refused("personal")
+    assert (hidden.detail, hidden.hint) == ("Memory 'old' is superseded.", "dreamctl restore old")
+    assert hidden.extra == {"state": "superseded"}
+    opened.update("newest", expires_at=opened.now + 5)
+    opened.clock.advance(5)
+    assert refused().hint == "dreamctl restore old"
+
+
+def test_of_memories_that_name_each_other_as_successors_none_is_live(opened) -> None:
+    for name in ("a", "b"):
+        opened.add(f"the {name} one", id=name)
+    opened.stores.memories.move({"a": {"invalid_at": 1.0, "superseded_by": "b"}})
+    opened.stores.memories.move({"b": {"invalid_at": 1.0, "superseded_by": "a"}})
+
+    assert [opened.stores.catalogue.heir(opened.row(name)) for name in ("a", "b")] == [None, None]
 
 
 def test_a_patch_sets_and_removes_fields_and_raises_the_sequence_number(opened) -> None:

@@ -27,7 +27,6 @@ def test_the_nearest_comes_first_and_a_pair_waits_once(ledger: Ledger) -> None:
     ledger.proposals.add([pair("c", "d", 0.95)])
 
     assert ledger.proposals.waiting() == [pair("c", "d", 0.95), pair("a", "b"), pair("b", "c")]
-    assert ledger.proposals.waiting(2) == [pair("c", "d", 0.95), pair("a", "b")]
     assert ledger.proposals.count() == 3
 
 
@@ -43,3 +42,18 @@ def test_whoever_is_erased_leaves_no_pair_behind(ledger: Ledger) -> None:
     ledger.proposals.forget(["b", "nobody"])
 
     assert ledger.proposals.waiting() == [pair("ab", "cd"), pair("c", "d")]
+    ledger.proposals.forget([])
+    assert ledger.proposals.count() == 2
+
+
+def test_the_pairs_of_a_memory_are_found_by_an_index_whichever_of_the_two_it_is(ledger: Ledger) -> None:
+    seen: list[str] = []
+    connection = ledger.proposals._db._db
+    connection.set_trace_callback(seen.append)
+    ledger.proposals.forget([f"m{n}" for n in range(256)])
+    connection.set_trace_callback(None)
+    (deleting,) = [one for one in seen if "proposals" in one]
+    steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {deleting}")]
+
+    assert [one for one in steps if one.startswith("SCAN proposals")] == []
+    assert len([one for one in steps if one.startswith("SEARCH proposals")]) == 2

@@ -14,6 +14,7 @@ from storage import edge_files, read_back, snapshots
 from storage.errors import Corrupt
 from storage.manifest import Manifest
 from storage.memories import BIN, LIVE
+from storage.model import point_id
 from storage.read_back import Sample, sampled
 from storage.records import RECORDS
 from storage.snapshots import Draft
@@ -71,6 +72,13 @@ def test_of_each_collection_some_points_are_drawn_with_all_that_they_have(opened
     assert {one.payload["kind"] for one in sample[RECORDS].values()} == {"fingerprint", "version"}
     assert sampled(opened.stores, random.Random(1))[LIVE].keys() == sample[LIVE].keys()
     assert sampled(opened.stores, random.Random(2))[LIVE].keys() != sample[LIVE].keys()
+
+
+def test_every_point_may_be_drawn(opened) -> None:
+    draws = [sampled(opened.stores, random.Random(seed)) for seed in range(40)]
+
+    assert {point for draw in draws for point in draw[LIVE]} == {point_id(f"n{n}") for n in range(30)}
+    assert {point for draw in draws for point in draw[SYNAPSES]} == {key for key, _ in opened.stores.synapses.every()}
 
 
 def test_an_empty_store_can_be_read_back_too(fresh: Opened) -> None:

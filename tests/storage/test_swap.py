@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from storage import swap
+from storage.canaries import Canary
 from storage.errors import Corrupt, Unavailable
 from storage.forget import SCRUB_DUE
 from storage.ledger import Ledger
 from storage.proposals import Proposal
 from storage.store import MARKS
 from storage.swap import ERASE_AGAIN, NEXT, READY, RESTORES, STORE, Arrival, exchanged, settle
+from tests.disk import asked
 from tests.storage.opened import Opened
 
 OLD, NEW = {"memories/page": "old"}, {"memories/page": "new", "records/page": "new"}
@@ -253,6 +255,9 @@ def test_what_was_erased_after_the_snapshot_is_erased_again_and_a_scrub_is_due(f
     fresh.ledger.proposals.add(
         [Proposal(*pair, "s", 0.9, 1.0, "r") for pair in (("before", "erased"), ("before", "stays"))]
     )
+    dense, terms = fresh.gate.question("where did the secret ship sail")
+    fresh.ledger.canaries.add([Canary(50.0, "s", "secret", dense, terms, ("erased",))])
+    assert asked(fresh.folder, dense) != []
 
     swap.erase_again(fresh.stores)
 
@@ -261,6 +266,7 @@ def test_what_was_erased_after_the_snapshot_is_erased_again_and_a_scrub_is_due(f
     assert fresh.ledger.fact(SCRUB_DUE) == 200.0
     assert fresh.ledger.fact(ERASE_AGAIN) is None
     assert [one.b for one in fresh.ledger.proposals.waiting()] == ["stays"]
+    assert asked(fresh.folder, dense) == []
     fresh.ledger.set_fact(SCRUB_DUE, None)
     swap.erase_again(fresh.stores)
     assert fresh.ledger.fact(SCRUB_DUE) is None

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from storage.examined import mark
 from storage.model import DAY, Memory
-from storage.twins import Meaning, essence, is_kept, precedence, twins
+from storage.twins import FORM, Meaning, essence, is_kept, precedence, twins
 
 NOON = 1_767_225_600.0 + DAY / 2  # of 2026-01-01, UTC
 TEXT = "Deploys on Fridays are forbidden"
@@ -143,6 +144,7 @@ WHOLE = memory(
         {"source": "inferred"},
         {"sensitivity": "confidential"},
         {"event_at": NOON + DAY},
+        {"event_at": NOON + 3600},
         {"event_at": None},
         {"expires_at": None},
         {"expires_at": NOON + DAY},
@@ -166,7 +168,7 @@ def test_what_somebody_may_mean_by_it_decides(changed: dict[str, Any]) -> None:
         {"metadata": {}},
         {"metadata": {"since": 2024}},
         {"metadata": {"team": "billing", "since": 2024}},
-        {"event_at": NOON + 3600},
+        {"event_at": NOON + 20},
         {"tags": ("deploy",), "tier": "core", "heat": "hot", "pinned": True, "emotion": 0.9, "importance": 1.0},
         {"confidence": 0.1, "provenance": "import", "source_turns": ("t1",), "redactions": {"password": 1}},
         {"created_at": NOON - DAY, "updated_at": NOON + DAY, "accessed_at": NOON, "access_count": 5, "version": 4},
@@ -194,17 +196,19 @@ def test_case7_what_is_true_again_later_is_another_event() -> None:
     assert not twins(january, june)
 
 
-def test_episodes_belong_to_a_day_and_a_session() -> None:
-    """The day of one without a date of its own is that of its creation, in UTC."""
+def test_what_took_place_at_two_times_is_two_and_an_episode_without_one_belongs_to_its_day_and_session() -> None:
+    """A dentist at nine and another at half past three; the day of one without a time of its own is that of its creation."""
     episode = memory("a", type="episodic", session="s")
+    dated = replace(episode, event_at=NOON)
 
     assert twins(episode, replace(episode, id="b"))
-    assert twins(episode, replace(episode, id="b", event_at=NOON - 3600, created_at=NOON + DAY))
+    assert twins(dated, replace(dated, id="b", event_at=NOON + 20, created_at=NOON + DAY))
+    assert not twins(dated, replace(dated, id="b", event_at=NOON + 3600))
+    assert not twins(dated, replace(episode, id="b"))
     assert not twins(episode, replace(episode, id="b", created_at=NOON + DAY))
-    assert not twins(episode, replace(episode, id="b", event_at=NOON + DAY))
     assert not twins(episode, replace(episode, id="b", session="t"))
     last, first = NOON + DAY / 2 - 1, NOON + DAY / 2  # of two days
-    assert not twins(replace(episode, event_at=last), replace(episode, id="b", event_at=first))
+    assert not twins(replace(episode, created_at=last), replace(episode, id="b", created_at=first))
 
 
 def test_live_context_has_no_twin_and_nobody_is_his_own() -> None:
@@ -254,3 +258,14 @@ def test_who_stays() -> None:
 
     assert sorted(mixed, key=precedence) == ordered
     assert [is_kept(row) for row in ordered] == [True, True, False, False, False, False, False]
+
+
+def test_whoever_changes_what_is_the_same_raises_the_form() -> None:
+    """What was looked at by other rules is looked at again only where `FORM` says that they are others."""
+    texts = [
+        "Deploys on Fridays are forbidden!", "ALL OF IT IS SHOUTED.", "getUser costs 40 Mb", "Maßen, ½ and x²", "“So” – he said…",
+        "ｆｕｌｌ width", "one\n    two", "5! is 120", "¡Hola!", "今天。", "re\u00adsume\u0301",
+    ]  # fmt: skip
+    essences = [essence(memory("a", text)) for text in texts]
+
+    assert (FORM.partition(",")[0], mark(repr(essences))) == ("2", 8_677_677_888_262_604_197)

@@ -6,6 +6,7 @@ import unicodedata
 from pathlib import Path
 
 from daemon.methods.forget import MAX_IDS
+from storage.model import point_id
 from tests.daemon.methods.asking import refused
 from tests.harness import Daemon
 
@@ -182,7 +183,7 @@ def test_a_hard_forget_takes_the_images_that_runs_left_of_the_memory(daemon: Dae
     images = [(one.before, one.after) for one in daemon.in_lane(daemon.stores.ledger.journal_of, run["run_id"])]
     undone = daemon.call("undo", run_id=run["run_id"])
     assert images in ([], [(None, None)])
-    assert (undone["restored"], undone["left"]) == ([], [fading])
+    assert (undone["restored"], undone["left"]) == ([], [point_id(fading)])
     refused(daemon, "not_found", "get", id=fading)
 
 
@@ -209,6 +210,72 @@ def test_what_lies_in_the_bin_can_be_erased_too(daemon: Daemon) -> None:
     done = daemon.call("forget", ids=[tea, "nobody"], hard=True)
     assert done == {"forgotten": [tea], "missing": ["nobody"], "snapshots": 0}
     refused(daemon, "not_found", "get", id=tea)
+
+
+def merged_by_a_night(daemon: Daemon, *ids: str, content: str) -> str:
+    """Memories that say the same, made one by a night; the id of the one that is left."""
+    for number, memory in enumerate(ids):
+        daemon.remember(content + "." * number, id=memory)
+    daemon.call("run_job", name="dedup")
+    (left,) = (one["id"] for one in daemon.call("list")["memories"] if one["id"] in ids)
+    return left
+
+
+def test_what_a_night_merged_into_a_memory_is_erased_with_it(daemon: Daemon) -> None:
+    left = merged_by_a_night(daemon, "one", "two", content=f"the code word is {PLANTED}")
+    twin = "two" if left == "one" else "one"
+    assert daemon.call("get", id=twin)["superseded_by"] == left
+    daemon.run(daemon.app.background.flush())
+
+    done = daemon.call("forget", id=left, hard=True)
+    daemon.call("run_job", name="scrub")
+
+    assert done == {"forgotten": [left, twin], "missing": [], "snapshots": 0}
+    for method in ("get", "restore"):
+        refused(daemon, "not_found", method, id=twin)
+    assert [sorted(one.ids) for one in daemon.parts.events._ring if one.type == "purged"] == [["one", "two"]]
+    daemon.stop()
+    assert PLANTED.encode() not in bytes_of(daemon.folder / "state")
+
+
+def test_an_older_text_that_a_newer_one_took_the_place_of_stays_and_is_named(daemon: Daemon) -> None:
+    rome, porto = daemon.remember("Ada lives in Rome", id="rome"), daemon.remember("Ada lives in Porto", id="porto")
+    daemon.call("forget", id=rome, superseded_by=porto)
+
+    done = daemon.call("forget", id=porto, hard=True)
+
+    assert done == {"forgotten": [porto], "missing": [], "superseded": [rome], "snapshots": 0}
+    assert daemon.call("get", id=rome)["content"] == "Ada lives in Rome"
+    assert daemon.call("forget", id=rome, hard=True) == {"forgotten": [rome], "missing": [], "snapshots": 0}
+
+
+def test_who_erases_a_twin_hears_which_memory_says_it_still(daemon: Daemon) -> None:
+    left = merged_by_a_night(daemon, "one", "two", content="the code word is amber")
+    twin = "two" if left == "one" else "one"
+
+    done = daemon.call("forget", id=twin, hard=True)
+
+    assert done == {"forgotten": [twin], "missing": [], "merged_into": [left], "snapshots": 0}
+    assert daemon.call("get", id=left)["state"] == "live"
+
+
+def test_an_id_that_tells_something_is_in_no_ledger_after_a_hard_forget(daemon: Daemon) -> None:
+    """Not in what a run gave as an example, nor in what the journal says was changed."""
+    telling = f"affair-with-{PLANTED}"
+    merged_by_a_night(daemon, telling, "other", content="we met at the lake")
+    daemon.call("undo", run_id=daemon.call("runs", job="dedup")["runs"][0]["run_id"])
+    daemon.beat(30)
+    night = daemon.call("run_job", name="decay")
+    assert telling in str(daemon.call("runs", job="dedup"))
+    assert telling in str(night["examples"])
+    assert telling.encode() in bytes_of_ledger(daemon)
+
+    daemon.call("forget", id=telling, hard=True)
+
+    assert telling.encode() not in bytes_of_ledger(daemon)
+    assert telling not in str(daemon.call("runs"))
+    told = daemon.call("runs", job="decay")["runs"][0]
+    assert (told["counts"], [one["id"] for one in told["examples"]]) == (night["counts"], ["other"])
 
 
 def bytes_of_ledger(daemon: Daemon) -> bytes:

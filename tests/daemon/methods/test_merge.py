@@ -191,7 +191,7 @@ def test_a_survivor_that_is_erased_right_behind_does_not_turn_the_answer_into_a_
     merged, forgotten = (call.result(60) for call in waiting)
     blocked.result(60)
     assert (merged["id"], merged["tags"], merged["change_summary"]) == ("old", ["tea", "drink"], "merged with new")
-    assert forgotten["forgotten"] == ["old"]
+    assert forgotten["forgotten"] == ["old", "new"]
     refused(twins, "not_found", "get", id="old")
 
 

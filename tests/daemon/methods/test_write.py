@@ -88,6 +88,36 @@ def test_content_that_was_forgotten_comes_back_and_superseded_content_is_new(dae
     assert new["id"] != superseded
 
 
+def test_whoever_writes_to_a_memory_that_a_night_merged_is_told_which_one_it_is_now(daemon: Daemon) -> None:
+    daemon.remember("the canteen opens at noon", id="canteen", tier="core")
+    daemon.remember("The canteen opens at noon.", id="lunch")
+    daemon.remember("the market is on Saturdays", id="market")
+    assert daemon.call("run_job", name="dedup")["counts"]["merged"] == 1
+
+    asked = (
+        ("remember", {"id": "lunch", "content": "the canteen opens at one"}),
+        ("remember", {"content": "soup at noon", "connect_to": ["lunch"]}),
+        ("update", {"id": "lunch", "content": "the canteen opens at one"}),
+        ("pin", {"id": "lunch"}),
+        ("set_tier", {"id": "lunch", "tier": "long"}),
+        ("promote_heat", {"id": "lunch"}),
+        ("revert", {"id": "lunch", "version": 1}),
+        ("merge", {"survivor": "market", "duplicate": "lunch"}),
+        ("forget", {"id": "market", "superseded_by": "lunch"}),
+        ("connect", {"a": "lunch", "b": "market"}),
+        ("connect", {"a": "market", "b": "lunch"}),
+        ("comment", {"id": "lunch", "content": "is it open?"}),
+    )
+    for method, params in asked:
+        error = refused(daemon, "conflict", method, **params)
+        assert (method, error.hint, error.extra["superseded_by"]) == (method, "dreamctl get canteen", "canteen")
+        assert error.detail == "Memory 'lunch' is superseded by 'canteen'."
+
+    assert daemon.call("update", id="canteen", content="the canteen opens at one")["version"] == 2
+    assert daemon.call("comments", id="canteen") == daemon.call("comments", id="lunch") == {"comments": [], "unread": 0}
+    assert daemon.call("stats")["total"] == 2
+
+
 def test_the_same_id_updates_the_fields_given_and_leaves_the_others(daemon: Daemon) -> None:
     daemon.remember("Ada likes tea", id="tea", tags=["drink"], importance=0.9)
 
