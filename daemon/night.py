@@ -29,7 +29,7 @@ from storage.swap import ARRIVED
 log = structlog.get_logger("daemon.night")
 
 NAME: Final = "night"
-TICK: Final = 1e-6  # seconds between the beginnings of a night's steps at least: their order is told by them
+TICK: Final = 1e-6  # seconds between the beginnings of a night's steps at least, so that no two have one
 SNAPSHOT: Final = "snapshot"
 NO_SNAPSHOT: Final = "no good snapshot of the last 24 hours"
 AWAY: Final = (Unavailable.kind, Corrupt.kind)  # why a run fails from which the store was away

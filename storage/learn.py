@@ -14,7 +14,9 @@ from typing import Any, Final, NamedTuple
 from storage.model import DAY, Memory
 
 ANSWER: Final = 0.3  # evidence from which a hit counts as an answer; what is returned for want of better has about 0.2
-ANSWER_SHARE: Final = 0.5  # and of the evidence of the best hit: at 0.3 what merely hangs on an answer is kept alive with it
+ANSWER_SHARE: Final = (
+    0.5  # and of the evidence of the best hit: at 0.3 what merely hangs on an answer is kept alive with it
+)
 CO_ACTIVATED: Final = 10  # top hits of one recall that are wired together
 MOST: Final = 200_000  # pairs and accesses kept; a store that cannot be written must not fill the RAM
 

@@ -46,7 +46,7 @@ def test_a_run_answers_with_what_it_did(faded: Daemon) -> None:
     run = faded.call("run_job", name="decay")
 
     assert run.keys() == {
-        "run_id", "job", "dry_run", "outcome", "reason", "counts", "examples", "took_s", "canary", "steps"
+        "run_id", "job", "dry_run", "outcome", "reason", "counts", "examples", "took_s", "canary", "steps", "undone_by"
     }  # fmt: skip
     assert (run["job"], run["dry_run"], run["outcome"], run["steps"]) == ("decay", False, "changed", [])
     assert run["counts"] == {"expired": 0, "decayed": 5, "total": 6, "remaining": 1, "deferred": 0, "skipped": 0}
