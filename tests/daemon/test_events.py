@@ -67,10 +67,10 @@ def test_a_line_says_what_the_contract_names_and_nothing_else() -> None:
     in_loop(scene)
 
 
-def test_the_types_are_those_of_the_contract() -> None:
+def test_the_types_are_those_of_the_contract_and_the_alarm_of_a_night() -> None:
     assert " ".join(TYPES) == (
         "remembered updated forgotten restored expired decayed purged merged superseded extracted consolidated evicted"
-        " compacted tier_changed heat_changed linked pruned commented job_started job_finished spend_refused"
+        " compacted tier_changed heat_changed linked pruned commented job_started job_finished spend_refused canary_alarm"
     )
 
 

@@ -101,12 +101,12 @@ def test_a_survivor_that_was_edited_since_keeps_its_text_and_the_duplicate_comes
 
 def test_what_was_recalled_a_moment_ago_is_added_up_as_well(twins: Daemon) -> None:
     """The learn buffer has not been folded; the duplicate's accesses would be lost in the bin."""
-    twins.call("recall", query="fond of tea", k=1)
-    twins.call("recall", query="Ada likes tea", k=3)
+    for memory in ("old", "new"):
+        twins.call("recall", query=twins.call("get", id=memory)["content"], k=1)
 
     answer = twins.call("merge", survivor="old", duplicate="new")
 
-    assert answer["access_count"] >= 3
+    assert answer["access_count"] >= 2
     assert answer["accessed_at"] == "2026-01-01T00:01:00Z"
     assert len(twins.parts.learn) == 0
 
