@@ -25,7 +25,7 @@ from tests.requirements import whole_proof
 
 STORES = 5 if whole_proof() else 1
 KILLS = 10  # of each store
-FIRST = 48  # of each of the twelve kinds of memories, at first
+FIRST = 36  # of each kind of memory, at first: 684 in all
 MORE = 6  # of each, for every night
 SUCCESSES = ("changed", "unchanged")
 LONG_AGO = "0-0"  # no daemon's event: those that follow are all that there were
@@ -182,8 +182,9 @@ class Nights:
 
     def kill_when_due(self, number: int) -> None:
         """Start a daemon whose last night was whole and longer ago than a day, and kill it in one of the steps."""
-        with self.process.client() as client:
-            assert run_night(client)["outcome"] in SUCCESSES
+        if self.last_night()["outcome"] not in SUCCESSES:
+            with self.process.client() as client:
+                assert run_night(client)["outcome"] in SUCCESSES
         name = self.prepare(number)
         assert self.process.stop() == 0
         audit(self.folder / "state")
@@ -236,7 +237,7 @@ def test_case47_a25_b16_a_night_killed_anywhere_loses_nothing_leaves_nothing_hal
 ) -> None:
     nights = Nights(process, seed)
     nights.begin()
-    ways = (nights.by_hand, nights.by_schedule, nights.at_its_word, nights.taken_back, nights.twice)
+    ways = (nights.by_schedule, nights.twice, nights.by_hand, nights.at_its_word, nights.taken_back)
     for number in range(KILLS):
         way = ways[number % len(ways)]
         try:
