@@ -25,7 +25,7 @@ from tests.requirements import whole_proof
 
 STORES = 5 if whole_proof() else 1
 KILLS = 10  # of each store
-FIRST = 36  # of each kind of memory, at first: 684 in all
+FIRST = 36  # of each kind of memory, at first: 648 in all
 MORE = 6  # of each, for every night
 SUCCESSES = ("changed", "unchanged")
 LONG_AGO = "0-0"  # no daemon's event: those that follow are all that there were
