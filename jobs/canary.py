@@ -50,18 +50,9 @@ def ask(stores: Stores, canary: Canary, now: float) -> Answer:
 
 def survivor(stores: Stores, memory: str) -> str | None:
     """The live memory that an id stands for: itself, or what superseded it. Called in the lane."""
-    seen: set[str] = set()
-    while memory not in seen:
-        seen.add(memory)
-        row = stores.catalogue.get(memory)
-        if row is None or row.forgotten_at is not None:
-            return None
-        if row.state == "live":
-            return memory
-        if row.superseded_by is None:
-            return None
-        memory = row.superseded_by
-    return None
+    row = stores.catalogue.get(memory)
+    heir = None if row is None else stores.catalogue.heir(row)
+    return None if heir is None else heir.id
 
 
 def measure(before: Sequence[Answer], after: Sequence[Answer], live: Live) -> Measure | None:

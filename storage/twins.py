@@ -24,7 +24,7 @@ from storage.examined import mark
 from storage.model import DAY, TIERS, Memory
 
 #: Raised with any change of what counts as the same, so that all is looked at again.
-FORM: Final = f"2, Unicode {unicodedata.unidata_version}"
+FORM: Final = f"3, Unicode {unicodedata.unidata_version}"
 
 #: Forms that differ from the plain one in how they look alone.
 _FORMS: Final = frozenset({
@@ -185,7 +185,11 @@ def _without_end(text: str) -> str:
 
 
 def _closes(character: str) -> bool:
-    return bool(character) and (character in _CLOSING or unicodedata.category(character)[0] in "LMN")
+    """Whether a sentence may end with it: not with a sign such as + or -, which a full stop may be part of."""
+    if not character or character in _CLOSING:
+        return bool(character)
+    kind = unicodedata.category(character)
+    return kind[0] in "LMN" or kind == "So"  # the latter are emoji and the like
 
 
 def _closes_words(character: str) -> bool:
